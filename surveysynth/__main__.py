@@ -1,6 +1,6 @@
-"""The command line, ``surveysynth`` or ``python -m surveysynth``.
+"""Entry point of the command line: ``surveysynth`` or ``python -m surveysynth``.
 
-A signal stops it properly even while its modules are still being imported.
+Ctrl-C and other signals stop the command cleanly, even while modules are still being imported.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ TYPE_CHECKING = False  # few imports before the signals have handlers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ADDRESS_SPACE = 4  # GiB, below which the libraries of linear algebra wait for memory for ever
+ADDRESS_SPACE = 4  # GiB; with less, the libraries of linear algebra wait for memory for ever
 STOPPED = "Stopped: what was finished is kept, and nothing is left half-written."
 
 
 def main(commands: Callable[[], object] | None = None) -> None:
-    """Run the command line, or the given commands.  SIGTERM and SIGHUP (a closed terminal) stop it like Ctrl-C."""
+    """Run the command line, or ``commands``.  SIGTERM and SIGHUP (a closed terminal) stop the run like Ctrl-C."""
     came: list[int] = []
 
     def stop(number: int, frame: object) -> None:

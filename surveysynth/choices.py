@@ -1,4 +1,4 @@
-"""The values of options, in a light module that the command line can load at once."""
+"""The allowed values of options, in a module that imports almost nothing and therefore loads quickly."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ MapName = Literal["inverse", "linear"]  # function that turns risks into privacy
 FBSPrior = Literal["paper", "independent", "normal", "flat"]
 RiskName = Literal["lipschitz", "count", "marginal", "pairwise"]  # measure of a record's risk
 Missing = Literal["fail", "drop"]  # treatment of a missing outcome
-MissingCategory = Literal["fail", "drop", "category"]  # the same for a categorical outcome
-Allocation = Literal["prior", "posterior"]  # distribution of the component of a synthetic record
+MissingCategory = Literal["fail", "drop", "category"]  # treatment of a missing categorical outcome
+Allocation = Literal["prior", "posterior"]  # distribution from which the mixture component of a record is drawn
 SecondStage = Literal["pps", "srs"]  # selection of units within a PSU
 StudyPopulation = Literal[
     "workers", "households", "workers-psu", "households-psu", "persons", "visits", "shares", "earnings", "adults",
@@ -22,6 +22,6 @@ StudyPopulation = Literal[
 StudyMechanism = Literal[
     "strict", "pseudo", "pseudo-debias", "censored", "laplace", "strict-earlier",
 ]  # fmt: skip
-Planted = Literal["x10", "x100", "alone", "two-modes", "heavy"]  # the record that an intruder looks for
+Planted = Literal["x10", "x100", "alone", "two-modes", "heavy"]  # kind of record that an audit plants in a file
 # what the user may accept: failed diagnostics, or a population total that is far from the sum of the weights
 Accepted = Literal["divergences", "rhat", "ess_bulk", "ess_tail", "information", "population_total"]

@@ -1,7 +1,7 @@
-"""The errors of surveysynth, one small family.
+"""The exceptions of surveysynth.
 
-A message names the column, the number of rows at fault, the first few row numbers and the remedy.
-It never shows a value of the data, since messages end up in logs and tickets.
+A message names the column, the number of rows at fault, the first few row numbers and the remedy.  It never shows a
+value of the data, since messages end up in logs and tickets.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class SurveySynthError(Exception):
 
 
 class InputError(SurveySynthError, ValueError):
-    """The caller's data, column names or arguments cannot be used as they are."""
+    """The caller's data, column names or arguments cannot be used."""
 
     code = "input"
 
@@ -60,17 +60,18 @@ class NotFitForRelease(SurveySynthError):
 class Obstacles:
     """Collects the errors that the checks of one call find, so that one message reports all of them.
 
-    The user is to mend the errors in the order in which the checks run.
+    The message lists the errors in the order of the checks, which is the order in which the user should correct them.
     """
 
     def __init__(self, found: Iterable[SurveySynthError] = ()) -> None:
         self.found = [*found]
 
     def check(self, check: Callable[P, T], *args: P.args, **options: P.kwargs) -> T | None:
-        """The value of a check, or None if it fails.
+        """Run a check.  Return its value, or None if the check fails.
 
         An InputError, ModelError or PrivacyError is noted.  A TypeError, ValueError, KeyError or AttributeError is
-        ignored if an error was noted before, which is then the likely cause; otherwise it is raised.
+        ignored if another error was noted before, because the earlier error is the likely cause.  Otherwise it is
+        raised.
         """
         try:
             return check(*args, **options)
@@ -87,7 +88,7 @@ class Obstacles:
             self.found.append(error)
 
     def refuse(self) -> None:
-        """Raise the noted errors, if any: a single error as it is, several as one error of the first one's class."""
+        """Raise the noted errors, if any.  Several are raised as one error of the class of the first error."""
         if not self.found:
             return
         messages = [*dict.fromkeys(each for error in self.found for each in error.obstacles or (str(error),))]
@@ -122,18 +123,19 @@ def guarded(
     caught: type[Exception] | tuple[type[Exception], ...],
     explain: Callable[[str], SurveySynthError],
 ) -> T:
-    """Do work in a library whose exceptions may quote the data, and raise an exception of ours in their place.
+    """Call a library whose exceptions may quote the data, and replace such an exception by one of surveysynth.
 
-    Our exception is raised after the library's exception is gone, so that ``__context__`` does not keep the latter.
+    The new exception is raised after the library's exception is gone, so that ``__context__`` does not keep the old
+    one.
 
     Parameters
     ----------
     work : function
-        The work; its value is returned.
+        The call of the library.  Its value is returned.
     caught : exception type or tuple of them
         The exceptions to replace.
     explain : function
-        It makes our exception from the name of the library's exception type.
+        A function that makes the new exception from the name of the type of the library's exception.
     """
     try:
         return work()

@@ -1,6 +1,6 @@
 """Expenses: the epsilon that a computation spends on a confidential file.
 
-Every result that rests on a confidential file carries its expenses, so that a ledger can count each of them once.
+Every result computed from a confidential file lists its expenses, so that a ledger can count each of them once.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ def new_id() -> str:
 
 @dataclass(frozen=True)
 class Expense:
-    """One expense on a confidential file.  All results that rest on it carry it, and a ledger counts it once.
+    """The epsilon that one computation spent on a confidential file.  A ledger counts each expense once.
 
     Attributes
     ----------
     what : str
         Purpose, such as "noisy tables of income" or "draws".
     blank, replace : float or None
-        Epsilon if the confidential values of one unit are removed (blank), or are replaced by others (replace).  None
-        if it is unknown.  Both are None without a guarantee.
+        Epsilon for two files that differ in one unit, whose confidential values are removed (``blank``) or replaced by
+        others (``replace``).  None if this epsilon is unknown.  Both are None without a guarantee.
     id : str
         32 hexadecimal digits, random by default.
     """
@@ -45,7 +45,7 @@ class Expense:
 
 
 def id_of(what: str, *numbers: NDArray[np.float64]) -> str:
-    """An id computed from released numbers, never from confidential ones.  A seeded run gives the same id again."""
+    """Compute an id from released, never from confidential numbers.  A run with the same seed gives the same id."""
     digest = hashlib.sha256(what.encode())
     for each in numbers:
         digest.update(np.ascontiguousarray(each, dtype=np.float64).tobytes())
@@ -53,13 +53,13 @@ def id_of(what: str, *numbers: NDArray[np.float64]) -> str:
 
 
 def total(expenses: Iterable[Expense]) -> tuple[Decimal | None, Decimal | None]:
-    """Exact sums of ``blank`` and of ``replace`` over the expenses; a sum is None if one of its terms is None."""
+    """Return the exact sums of ``blank`` and of ``replace``.  A sum is None if one of its terms is None."""
     parts = list(expenses)
     return _sum(each.blank for each in parts), _sum(each.replace for each in parts)
 
 
 def least_float(exact: Decimal) -> float:
-    """The smallest float that, written as its shortest decimal, is at least the exact number."""
+    """Return the smallest float whose shortest decimal form is at least the exact number."""
     found = float(exact)
     return found if Decimal(repr(found)) >= exact else math.nextafter(found, math.inf)
 

@@ -1,7 +1,7 @@
-"""Progress on stderr: a spinner or a bar on a terminal, plain lines for a piped command line, otherwise nothing.
+"""Show progress on stderr: a spinner or bar on a terminal, plain lines if the command line is piped, else nothing.
 
-No line shows a number that depends on the confidential file: stages have fixed names, steps, samples and synthesizers
-are counted as they were requested, and times are seconds of the clock.
+No line shows a number that depends on the confidential file.  Names of stages are fixed.  Numbers of steps, samples and
+synthesizers are those that the user requested.  Times are measured by the clock.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from rich.progress import (
 )
 from rich.text import Text
 
-EVERY = 10.0  # seconds after which a stage is named again; after 100 s, a tenth of the elapsed time
+EVERY = 10.0  # seconds between two lines of progress; after 100 s, a tenth of the elapsed time
 
 ENOUGH = 0.05  # share of the steps after which the remaining time is estimated
 
 
 class _Stage:
-    """The current stage, and the number of its steps done."""
+    """Name and starting time of the current stage, and the number of its steps that are done."""
 
     def __init__(self) -> None:
         self.name, self.begun, self.done, self.total = "", time.monotonic(), 0, 0
@@ -53,7 +53,7 @@ _due: list[Callable[[], None]] = []  # tasks to be done when work begins
 _stage: ContextVar[_Stage | None] = ContextVar("the stage whose steps are counted", default=None)
 _listener: ContextVar[Callable[[str], None] | None] = ContextVar("the listener in place of stderr", default=None)
 _internal_listener: ContextVar[Callable[[str], None] | None] = ContextVar(
-    "the listener to what is not for publication", default=None
+    "the listener for messages that are not for publication", default=None
 )
 _lines_wanted: ContextVar[bool] = ContextVar("plain lines of progress", default=False)
 
@@ -62,7 +62,7 @@ _lines_wanted: ContextVar[bool] = ContextVar("plain lines of progress", default=
 def plain_lines() -> Iterator[None]:
     """Within this context, write plain lines of progress if stderr is not a terminal.
 
-    The command line uses it.  Without it, as in calls from Python, nothing is written to a stderr that is no terminal.
+    The command line uses this context.  Calls from Python do not, so they write nothing if stderr is not a terminal.
     """
     before = _lines_wanted.set(True)
     try:
@@ -75,10 +75,11 @@ def plain_lines() -> Iterator[None]:
 def progress_to(
     listener: Callable[[str], None], internal: Callable[[str], None] | None = None
 ) -> Iterator[None]:  # fmt: skip
-    """Report the beginning of every stage, with the seconds so far, to a function instead of stderr.
+    """Report the beginning of every stage to the function ``listener`` instead of stderr.
 
-    What is not for publication goes to the function ``internal``, if there is one.  It is for a front end with its own
-    messages, such as R's.  The functions are called in the working thread.
+    Each report has the elapsed seconds and the name of the stage.  Messages that are not for publication go to
+    ``internal``, or to ``listener`` if ``internal`` is None.  Front ends with their own messages, such as R, use this
+    context.  The functions are called in the working thread.
     """
     before = _listener.set(listener), _internal_listener.set(internal or listener)
     try:
@@ -89,7 +90,7 @@ def progress_to(
 
 
 def when_work_begins(task: Callable[[], None]) -> None:
-    """Register a task that is done once, before the first stage or bar.  By then a command has imported its modules."""
+    """Register a task that runs once, before the first stage or bar, when a command has imported its modules."""
     _due.append(task)
 
 
@@ -99,7 +100,7 @@ def _work_begins() -> None:
 
 
 def tell(text: str) -> None:
-    """Show a text to the user; it is not for publication."""
+    """Show a message to the user that is not for publication."""
     listener = _internal_listener.get()
     if listener is None:
         print(text, file=sys.stderr)
@@ -108,7 +109,7 @@ def tell(text: str) -> None:
 
 
 def steps(total: int) -> Callable[[], None]:
-    """A function that counts one of the ``total`` steps of the current stage.  Several threads may call it."""
+    """Return a function that counts one of the ``total`` steps of the current stage; several threads may call it."""
     stage = _stage.get()
     if stage is None:
         return lambda: None
@@ -122,7 +123,7 @@ def steps(total: int) -> Callable[[], None]:
 
 @contextmanager
 def during(name: str) -> Iterator[None]:
-    """Within this context, show ``name`` in place of the current stage, which waits for this work."""
+    """Within this context, show ``name`` as the current stage.  The earlier stage is shown again afterwards."""
     stage = _stage.get()
     if stage is None:
         yield
@@ -160,19 +161,17 @@ def stages() -> Iterator[Callable[[str], None]]:
             yield stage.begin
         else:
 
-            def say(name: str) -> None:
+            def begin_with_line(name: str) -> None:
                 stage.begin(name)
                 line()
 
             with _lines(lambda seconds: str(stage)) as line:
-                yield say
+                yield begin_with_line
     finally:
         _stage.reset(before)
 
 
 class _StageColumn(ProgressColumn):
-    """The column with the current stage."""
-
     def __init__(self, stage: _Stage) -> None:
         super().__init__()
         self.stage = stage
@@ -183,14 +182,14 @@ class _StageColumn(ProgressColumn):
 
 @contextmanager
 def bar(what: str, total: int, completed: int = 0) -> Iterator[Callable[[], None]]:
-    """Yield a function that counts one of ``total`` items, with an estimate of the remaining time.
+    """Show a progress bar, and yield a function that counts one item as done.
 
     Parameters
     ----------
     what : str
         Name of the items, such as "samples".
     total, completed : int
-        Number of items in all, and at the start.
+        Number of items in all, and number of items that are done at the start.
     """
     _work_begins()
     console = Console(stderr=True)
@@ -226,9 +225,10 @@ def bar(what: str, total: int, completed: int = 0) -> Iterator[Callable[[], None
 
 @contextmanager
 def _lines(text: Callable[[float], str]) -> Iterator[Callable[[], float]]:
-    """Yield a function that writes a line.  The line is also written again and again during the work.
+    """Yield a function that writes a line of progress.  A thread also writes such lines at intervals.
 
-    ``text`` makes the line from the seconds since the start.  The yielded function returns these seconds.
+    ``text(seconds)`` returns the text of the line, ``seconds`` after the start.  The yielded function returns the
+    seconds since the start.
     """
     begin, over = time.monotonic(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""Files and folders written whole or not at all, private folders, and JSON with a checksum."""
+"""Write files and folders completely or not at all, make private folders, and write JSON with a checksum."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from typing import Any, BinaryIO
 from .errors import InputError
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of renameat2
-UNFINISHED = "unfinished.json"  # note in an unfinished folder that is kept, as it may be charged to a ledger
-LONGEST, LONGEST_PATH = 255, 4095  # most bytes of a name in a path and of a path in file systems
+UNFINISHED = "unfinished.json"  # file in an unfinished folder that is kept, because a ledger may have been charged
+LONGEST, LONGEST_PATH = 255, 4095  # largest number of bytes of a file name, and of a whole path
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 def as_path(given: object, name: str = "path") -> Path:
-    """A path from a text or :class:`pathlib.Path`; InputError for other types and for texts that cannot be a path."""
+    """Convert a text or :class:`pathlib.Path` to a Path.  Raise InputError if ``given`` cannot be a path."""
     text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(text, str):
         raise InputError(f"{name} must be a path, a text or a pathlib.Path, not {type(given).__name__}")
@@ -46,7 +46,7 @@ def as_path(given: object, name: str = "path") -> Path:
 def whole_file(path: Path, *, mode: int = 0o600, replace: bool = True) -> Iterator[BinaryIO]:
     """Write a file that appears whole or not at all.
 
-    It is written under a hidden name next to ``path``, synced to the disk, and then moved to ``path``.
+    The file is written under a hidden name next to ``path``, synced to the disk, and then moved to ``path``.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def whole_folder(
 ) -> Iterator[Path]:
     """Write a folder that appears whole or not at all.
 
-    It is written under a hidden name next to ``path``, and then moved to ``path``.
+    The folder is written under a hidden name next to ``path``, and then moved to ``path``.
 
     Parameters
     ----------
@@ -97,9 +97,9 @@ def whole_folder(
     replace : bool
         Whether the folder may replace an existing one.  An empty folder is always replaced.
     last : callable, optional
-        Last step before the move, such as charging a ledger.  It gets the hidden folder, when this is on the disk,
-        ``path`` is free or may be replaced, and no other process can take ``path``.  If ``last`` leaves a file
-        ``unfinished.json`` in the hidden folder, the folder is kept even if the move fails, for :func:`finish`.
+        Function for the last step before the move, such as charging a ledger.  Its argument is the hidden folder, which
+        is on the disk by then.  No other process can take ``path`` between this step and the move.  If ``last`` leaves
+        a file ``unfinished.json`` in the folder, the folder is kept even if the move fails, for :func:`finish`.
 
     Yields
     ------
@@ -119,14 +119,16 @@ def whole_folder(
 
 @contextmanager
 def kept_folder(path: Path, last: Callable[[Path], None]) -> Iterator[Path]:
-    """Write a folder under a hidden name next to a file; it is kept if ``last`` leaves ``unfinished.json`` in it.
+    """Write a folder with a hidden name next to the file ``path``.
+
+    The folder is removed at the end, unless ``last`` leaves a file ``unfinished.json`` in it.
 
     Parameters
     ----------
     path : Path
         Path of the file, in an existing folder.
     last : callable
-        Last step.  It gets the hidden folder, when this is on the disk.
+        Function for the last step.  Its argument is the hidden folder, which is on the disk by then.
 
     Yields
     ------
@@ -142,12 +144,12 @@ def kept_folder(path: Path, last: Callable[[Path], None]) -> Iterator[Path]:
 
 
 def paid_folders(path: Path) -> list[Path]:
-    """Unfinished folders next to ``path`` that were kept, as they may be charged to a ledger.  Nothing is removed."""
+    """List the kept unfinished folders next to ``path``, for which a ledger may have been charged.  Remove nothing."""
     return [staging for staging in sorted(path.parent.glob(f".{path.name}.*")) if (staging / UNFINISHED).is_file()]
 
 
 def discard(folder: Path) -> None:
-    """Remove a kept folder.  Its note goes last, so that the folder is found again if the process is killed."""
+    """Remove a kept folder.  ``unfinished.json`` is removed last, so that the folder is found again after a crash."""
     for each in folder.glob("*"):
         if each.name != UNFINISHED:
             _remove(each)
@@ -157,9 +159,9 @@ def discard(folder: Path) -> None:
 def finish(
     staging: Path, path: Path, *, replace: bool, mode: int, last: Callable[[Path], None] | None = None
 ) -> None:
-    """Move the hidden folder ``staging`` to ``path``: the last part of :func:`whole_folder`.
+    """Move the hidden folder ``staging`` to ``path``, as the last part of :func:`whole_folder`.
 
-    After ``last``, the folder gets its mode and is moved; then its note ``unfinished.json`` is removed.
+    The steps are: call ``last``, set the mode, move the folder, and remove its file ``unfinished.json``.
     """
     _sync_all(staging)
     sync(path.parent)  # the name of the hidden folder, too
@@ -174,15 +176,15 @@ def finish(
         else:
             _exchange(staging, path)
             _remove(staging)
-        sync(path.parent)  # the move is on the disk before the note is removed
+        sync(path.parent)  # the move is on the disk before unfinished.json is removed
         (path / UNFINISHED).unlink(missing_ok=True)
         sync(path)
 
 
 def left_behind(path: Path) -> list[Path]:
-    """Unfinished folders that interrupted runs prepared for ``path`` and that may already be charged to a ledger.
+    """List the unfinished folders of interrupted runs for ``path`` that may have been charged to a ledger.
 
-    Anything else these runs left there is deleted.
+    Everything else that these runs left next to ``path`` is deleted.
     """
     with locked(path.parent):
         return _swept(path)
@@ -196,7 +198,7 @@ def uninterrupted() -> Iterator[None]:
     numbers = [getattr(signal, name) for name in SIGNALS if hasattr(signal, name)]
     if threading.current_thread() is threading.main_thread():  # only this thread handles signals
         handlers = {number: signal.getsignal(number) for number in numbers}
-        before = {number: handler for number, handler in handlers.items() if handler is not None}  # None: not Python's
+        before = {number: handler for number, handler in handlers.items() if handler is not None}  # None: set by C
     try:
         for number in before:
             signal.signal(number, lambda number, frame: came.append(number))
@@ -210,9 +212,9 @@ def uninterrupted() -> Iterator[None]:
 
 @contextmanager
 def private_folder(out: str | Path, notice: str) -> Iterator[Path]:
-    """Write a new folder, whole or not at all, with a notice that it is not for publication.
+    """Write a new folder, whole or not at all, with a notice that its contents are not for publication.
 
-    Only its owner can read the folder and its contents (:func:`restrict`).
+    Only the owner can read the folder and its contents (:func:`restrict`).
 
     Raises
     ------
@@ -228,13 +230,13 @@ def private_folder(out: str | Path, notice: str) -> Iterator[Path]:
 
 
 def check_new(folder: Path) -> None:
-    """Refuse a path that exists, unless it is an empty folder (InputError)."""
+    """Raise InputError for a path that exists, unless it is an empty folder."""
     if not is_free(folder):
         raise InputError(f"{str(folder)!r} exists; choose another folder")
 
 
 def is_free(path: Path) -> bool:
-    """Whether a path does not exist or is an empty folder."""
+    """Whether nothing exists at a path, or only an empty folder."""
     return not os.path.lexists(path) or (path.is_dir() and not path.is_symlink() and not any(path.iterdir()))
 
 
@@ -245,13 +247,13 @@ def restrict(folder: Path) -> None:
 
 
 def sealed(contents: Mapping[str, Any]) -> str:
-    """The contents as JSON, with a last entry ``checksum``: SHA-256 of the text before it, and MD5 for older R."""
+    """Return the contents as JSON, with a last entry ``checksum``: SHA-256, and MD5 for older versions of R."""
     text = json.dumps(contents, indent=2, ensure_ascii=False, allow_nan=False).removesuffix("\n}")
     return text + _seal(text.encode()).decode()
 
 
 def unsealed(path: Path) -> bytes:
-    """The JSON of a file that was written by :func:`sealed`, after a check of its checksum.
+    """Read a JSON file that :func:`sealed` made, and verify its checksum.
 
     Raises
     ------
@@ -277,7 +279,7 @@ def unsealed(path: Path) -> bytes:
 
 
 def _seal(text: bytes) -> bytes:
-    """The end of a JSON object, with the checksum of the text so far."""
+    """Return the end of the JSON text: the entry ``checksum``, with the checksums of the text before it."""
     sha256, md5 = hashlib.sha256(text).hexdigest(), hashlib.md5(text, usedforsecurity=False).hexdigest()
     return f',\n  "checksum": {{\n    "sha256": "{sha256}",\n    "md5": "{md5}"\n  }}\n}}\n'.encode()
 
@@ -286,8 +288,8 @@ def _seal(text: bytes) -> bytes:
 def _staged(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
     """Make a file or folder under a hidden name next to ``path``, so that one rename moves it to ``path``.
 
-    It is locked while this process lives, so that other processes can tell it from what a killed process left.  What
-    is still under the hidden name at the end is removed, unless it is a folder with the note ``unfinished.json``.
+    A lock on the hidden file or folder shows other processes that this process is still alive.  At the end, a hidden
+    file or folder that was not moved is removed, unless it is a folder with a file ``unfinished.json``.
     """
     staging = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with ExitStack() as life:
@@ -306,7 +308,7 @@ def _staged(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
 def _alone(path: Path) -> Iterator[bool | None]:
     """Lock a file or folder for this context.
 
-    Yields True if it is locked now, False if another process holds the lock or the file is gone, and None if the
+    Yields True if the lock was obtained, False if another process has the lock or the file is gone, and None if the
     system or the file system has no locks.
     """
     try:
@@ -335,7 +337,7 @@ def _alone(path: Path) -> Iterator[bool | None]:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a file or folder during this context, after waiting for it.  Without locks it does nothing."""
+    """Hold the lock of a file or folder during this context.  On a system without locks, do nothing."""
     try:
         import fcntl
     except ImportError:  # Windows
@@ -351,11 +353,11 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def _swept(path: Path) -> list[Path]:
-    """What :func:`left_behind` does, when the parent folder is locked already."""
+    """Do the work of :func:`left_behind`, after the caller has locked the parent folder."""
     kept = []
     pattern = re.compile(re.escape(f".{path.name}.") + "[0-9a-f]{8}")
     if (path / "public" / "manifest.json").is_file() and (path / UNFINISHED).is_file():
-        (path / UNFINISHED).unlink()  # a run was killed after the move, before it removed the note
+        (path / UNFINISHED).unlink()  # a run was killed after the move, before it removed this file
     for backup in path.parent.glob(f".{path.name}.replaced"):  # a run was killed between the renames of _exchange
         _remove(backup) if os.path.lexists(path) else os.rename(backup, path)
     for staging in sorted(p for p in path.parent.iterdir() if pattern.fullmatch(p.name)):
@@ -389,16 +391,16 @@ def sync(path: Path) -> None:
 
 
 def _sync_all(folder: Path) -> None:
-    """Wait until all contents of a folder are on the disk."""
     for path in (*folder.rglob("*"), folder):
         sync(path)
 
 
 def _exchange(staging: Path, path: Path) -> None:
-    """Put the folder ``staging`` in the place of the folder ``path``.
+    """Replace the folder ``path`` by the folder ``staging``.
 
-    By renameat2 the two change places at once, and the caller removes the old one, now at ``staging``.  Elsewhere the
-    old one is renamed, replaced and removed; if the process is killed in between, :func:`_swept` restores it.
+    With the system call renameat2, the two folders swap names in one step.  The caller then removes the old folder,
+    which is now at ``staging``.  Without renameat2, the old folder is renamed, the new folder is moved to ``path``, and
+    the old folder is removed.  If the process is killed in between, :func:`_swept` restores the old folder.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     renameat2 = getattr(libc, "renameat2", None)

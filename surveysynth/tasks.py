@@ -1,4 +1,4 @@
-"""Independent tasks in this process, in processes of this machine, or on a Dask cluster."""
+"""Run independent tasks in this process, in several processes of this machine, or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(
     Parameters
     ----------
     task : function
-        Defined in a module, so that other processes can find it.
+        A function that is defined in a module, so that other processes can find it.
     shared : object
         Data for all tasks.
     numbers : list of int
@@ -58,12 +58,12 @@ def run(
 
 @contextmanager
 def _own_libraries_first() -> Iterator[None]:
-    """Within this context, let new processes load the libraries of this Python first.
+    """Within this context, let new processes load the libraries of this Python before those of the system.
 
     When Python runs within R, the system's libraries come first, and may include a libpython of another version.
     """
     others, own = os.environ.get("LD_LIBRARY_PATH"), sysconfig.get_config_var("LIBDIR")
-    if others is None or own is None or own.startswith("/usr/lib"):  # which the system searches last in any case
+    if others is None or own is None or own.startswith("/usr/lib"):  # the system searches /usr/lib last in any case
         yield
         return
     os.environ["LD_LIBRARY_PATH"] = os.pathsep.join([own, others])
@@ -96,7 +96,7 @@ def _one_thread(task: Callable[[S, int], R], shared: S, number: int) -> R:
 
 
 def client_of(scheduler: str) -> Any:
-    """The client of a Dask cluster, which the caller closes (InputError without Dask or a scheduler)."""
+    """Connect to a Dask cluster, and return a client that the caller must close.  Raise InputError on failure."""
     try:
         from dask import distributed
     except ImportError:

@@ -1,4 +1,4 @@
-"""Checks of arguments and columns, and row numbers in messages."""
+"""Check arguments and columns, and describe row numbers in messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .errors import InputError
 
 
 def rows(bad: ArrayLike, shown: int = 5, first: int = 1) -> str:
-    """Text for a message about the rows at fault: ``"3 rows (row numbers 2, 5, 9; the first row is 1)"``.
+    """Describe the rows at fault for a message: ``"3 rows (row numbers 2, 5, 9; the first row is 1)"``.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def rows(bad: ArrayLike, shown: int = 5, first: int = 1) -> str:
     shown : int
         Number of row numbers to list.
     first : int
-        Number of the first row, if the rows are a part of a file.
+        Row number of the first element of ``bad``, if ``bad`` covers only a part of a file.
     """
     where = np.flatnonzero(np.asarray(bad)) + first
     listed = ", ".join(str(i) for i in where[:shown])
@@ -35,7 +35,7 @@ def rows(bad: ArrayLike, shown: int = 5, first: int = 1) -> str:
 
 
 def as_list(names: str | Iterable[str] | None) -> list[str]:
-    """The names that an argument gives (one, several or None) as a list; InputError for anything but names."""
+    """Return one name, several names or None as a list of names.  Raise InputError for other types."""
     listed = several(names)
     for name in listed if names is not None else []:
         if not isinstance(name, str):
@@ -44,14 +44,14 @@ def as_list(names: str | Iterable[str] | None) -> list[str]:
 
 
 def several(given: Any) -> list[Any]:
-    """The items of an argument as a list; a text, or anything that is not iterable, is one item."""
+    """Return the items of an argument as a list.  A text, or a value that is not iterable, is one item."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) == 0:
         return [given]
     return list(given)
 
 
 def is_text(value: object) -> bool:
-    """Whether a value is a text that a file can hold, which excludes lone surrogates."""
+    """Whether a value is a text that can be written to a file, that is, a text without lone surrogates."""
     return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
@@ -66,14 +66,14 @@ def is_finite(value: object) -> bool:
 
 
 def truth(value: object, name: str) -> bool:
-    """The value as a bool; InputError if it is neither True nor False."""
+    """Return the value as a bool.  Raise InputError if it is neither True nor False."""
     if not isinstance(value, bool | np.bool_):
         raise InputError(f"{name} must be True or False")
     return bool(value)
 
 
 def positive(value: object, name: str) -> float:
-    """The value as a float; InputError if it is not a positive, finite number."""
+    """Return the value as a float.  Raise InputError if it is not a positive, finite number."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InputError(f"{name} must be a number")
     try:
@@ -86,7 +86,7 @@ def positive(value: object, name: str) -> float:
 
 
 def interval_of(value: object, name: str) -> tuple[float, float]:
-    """The limits of an interval as floats; InputError if they are not two finite numbers, the lower one first."""
+    """Return two limits as floats.  Raise InputError unless they are finite numbers, the lower one first."""
     pair = several(value)
     if isinstance(value, str | bytes | Mapping) or len(pair) != 2 or not all(is_finite(limit) for limit in pair):
         raise InputError(f"{name} must be a pair of numbers, (lowest, highest)")
@@ -97,7 +97,7 @@ def interval_of(value: object, name: str) -> tuple[float, float]:
 
 
 def whole(value: object, name: str, most: int = 2**31 - 1) -> int:
-    """The value as an int; InputError if it is not a whole number from 1 to ``most``."""
+    """Return the value as an int.  Raise InputError if it is not a whole number from 1 to ``most``."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
         raise InputError(f"{name} must be a whole number, at least 1")
     if value > most:
@@ -106,7 +106,7 @@ def whole(value: object, name: str, most: int = 2**31 - 1) -> int:
 
 
 def one_of(value: object, allowed: Iterable[object], name: str) -> None:
-    """Refuse a value that is not allowed (InputError)."""
+    """Raise InputError for a value that is not allowed."""
     listed = list(allowed)
     if not any(value is each or (isinstance(value, type(each)) and value == each) for each in listed):
         raise InputError(f"{name}={reprlib.repr(value)} is not one of {', '.join(map(str, listed))}")
@@ -115,9 +115,11 @@ def one_of(value: object, allowed: Iterable[object], name: str) -> None:
 def check_keywords(
     called: Callable[..., Any], given: Iterable[str], *further: Callable[..., Any], without: Iterable[str] = ()
 ) -> None:  # fmt: skip
-    """Refuse keyword arguments that neither the called function takes nor any function that gets its ``**settings``.
+    """Raise TypeError for a keyword argument that no function accepts.
 
-    Python's own error would name a function that the user did not call, and would suggest no similar name.
+    An argument is accepted by ``called``, or by a function in ``further``, to which ``called`` passes its
+    ``**settings``.  Python's own error would name a function that the user did not call, and would suggest no similar
+    name.
 
     Parameters
     ----------
@@ -128,7 +130,7 @@ def check_keywords(
     *further : function
         The functions that get ``**settings`` of ``called``.
     without : iterable of str
-        Arguments of ``further`` that ``called`` sets itself.
+        Arguments of ``further`` that the user cannot give, because ``called`` sets them itself.
 
     Raises
     ------
@@ -146,13 +148,13 @@ def check_keywords(
 
 
 def line_of_text(value: object, name: str) -> str:
-    """The text without outer blanks; InputError if it is empty, or has line breaks or other control characters."""
+    """Return a text without outer blanks.  Raise InputError unless it is one line of printable characters."""
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
         raise InputError(f"{name} must be a text of one line, without control characters, and not empty")
     return value.strip()
 
 
 def check_seed(seed: object) -> None:
-    """Refuse a seed that is neither None nor a whole number from 0 on (InputError)."""
+    """Raise InputError for a seed that is neither None nor a whole number from 0 on."""
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
         raise InputError("seed must be a whole number, not negative")

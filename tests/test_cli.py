@@ -783,7 +783,7 @@ def test_files_that_cannot_be_read_get_a_sentence(name, content, message, comman
     ("command", "message"),
     [(["synthesize", "f.csv"], "Missing option '--out'"),
      (["synthesize", "f.csv", "--out", "release"],
-      "say, too: --weights: column of survey weights (or probs = column of inclusion probabilities, or "),
+      "give, too: --weights: column of survey weights (or probs = column of inclusion probabilities, or "),
      (["synthesize"], "Missing argument"),
      (words(prior="jeffreys"), "prior='jeffreys' is not one of paper, independent, normal, flat"),
      (words(transform="sqrt"), "not one of log, identity, asinh"),

@@ -297,7 +297,7 @@ def test_what_cannot_be_written_is_refused_before_anything_is(release, tmp_path,
         with pytest.raises(ss.InputError, match=message):
             release.write_tables(tmp_path / name, "gender")
     for said, message in (
-        ("us", "symbols='us' is not one of statcan, uk"), ({"hidden": "x"}, "it can say suppressed, missing"),
+        ("us", "symbols='us' is not one of statcan, uk"), ({"hidden": "x"}, "it may have suppressed, missing"),
         ({"limit": 0}, "positive coefficient"), ({"missing": " "}, "must be a text"),
     ):  # fmt: skip
         with pytest.raises(ss.InputError, match=message):

@@ -60,11 +60,11 @@ app.command("tables")(tables_command)
 app.command("demo")(demo_command)
 app.command("doctor")(doctor_command)
 errors = Console(stderr=True)
-PLAN_COMMANDS = "plan", "check", "release", "compare", "dossier", "synthesize", "policy", "privacy-cost"  # commands
+PLAN_COMMANDS = "plan", "check", "release", "compare", "dossier", "synthesize", "policy", "privacy-cost"
 
 
 def main(commands: Callable[[], object] = app) -> None:
-    """Run the command line, or other commands.  Each error or warning is printed as one line on stderr."""
+    """Run the command line, or the function ``commands``.  Each error or warning is printed as one line on stderr."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # labels in other alphabets than the terminal's
     try:
@@ -76,7 +76,7 @@ def main(commands: Callable[[], object] = app) -> None:
     except NotFitForRelease as error:
         _say("Not fit for release", str(error))
         sys.exit(3)
-    except BrokenPipeError:  # left by a command such as | head
+    except BrokenPipeError:  # the pipe was closed by a command such as | head
         give_up_stdout()
         sys.exit(141)
     except (SurveySynthError, OSError) as error:

@@ -24,13 +24,13 @@ def compare_command(
     strata: Strata = None,
     psu: Psu = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder to make, for every cell, curve and figure; confidential.")
+        Path | None, typer.Option(help="Folder to make, with all cells, curves and figures; confidential.")
     ] = None,
 ) -> None:
-    """A release next to the confidential file: misses, distances, pMSE.  For the agency alone.
+    """Compare a release with the confidential file.  The result is confidential.
 
-    With a plan as --confidential, its variables and statistics are compared. Roles of columns that are not given are
-    those that columns of the same names have in the release.
+    With a plan as --confidential, the tables of the plan are compared. Design roles (weights, strata, sampling units)
+    that are not given are taken from the release, if the file has columns of the same names.
     """
     if confidential is None:
         raise InputError("name the confidential file, or its plan: --confidential silc.csv, --confidential plan.toml")

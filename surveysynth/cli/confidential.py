@@ -1,4 +1,4 @@
-"""Options for what only the agency has: the confidential file (or a plan that reads it), and the ledger."""
+"""Options for confidential input: the confidential file (or a plan that reads the file), and the ledger."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ ROLES = "weights", "strata", "psu", "fpc", "lonely_psu"
 def design_of(
     file: Path, release: ss.Release, weights: str | None, strata: str | None, psu: Sequence[str] | None
 ) -> tuple[ss.SurveyDesign, ss.Plan | None]:
-    """The confidential file as a design, and the plan if ``file`` is a plan (else None).
+    """Return the confidential file as a design, and the plan if ``file`` is a plan (else None).
 
-    A design role that is not given is taken from the release, if the file has the columns of the same names.
-    InputError if roles are given with a plan, or the weights are unknown.
+    A design role that is not given is taken from the release, if the file has the columns of the same names.  Raise
+    InputError if roles are given with a plan, or if the weights are unknown.
     """
     given = {"weights": weights, "strata": strata, "psu": list(psu) if psu else None}
     if file.suffix == ".toml":
         stray = [f"--{name}" for name, value in given.items() if value]
         if stray:
-            raise InputError(f"{', '.join(stray)}: not with a plan, which says it")
+            raise InputError(f"{', '.join(stray)}: not with a plan, which sets the design")
         plan = ss.Plan.read(file)
         return plan.design, plan
     from ..design.read import read_frame
@@ -41,7 +41,7 @@ def design_of(
     known = {name: value for name, value in theirs.items() if value and (name == "lonely_psu" or _in(value, columns))}
     roles = known | {name: value for name, value in given.items() if value}
     if "weights" not in roles:
-        raise InputError(f"say which column of {str(file)!r} has the survey weights: --weights, or name its plan.toml")
+        raise InputError(f"give the column of {str(file)!r} with the survey weights: --weights, or name its plan.toml")
     return ss.SurveyDesign.read(file, **roles), None
 
 
@@ -50,7 +50,7 @@ def _in(names: str | list[str], columns: set[str]) -> bool:
 
 
 def named_ledger(file: Path | None, survey: str | None) -> ss.Ledger | None:
-    """The ledger of a survey, or None if neither option is given.  InputError if only one option is given."""
+    """Return the ledger of a survey, or None without options.  Raise InputError if only one option is given."""
     if (file is None) != (survey is None):
         raise InputError("--ledger and --survey go together: the file, and the survey's name in it")
     return None if file is None or survey is None else ss.Ledger(file, survey)

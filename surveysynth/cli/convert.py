@@ -21,17 +21,17 @@ def convert_command(
         Sequence[str] | None, by_commas("Values that stand for a missing one, in every column: 98,refused.")
     ] = None,
     encoding: Annotated[
-        str | None, typer.Option(help="Of texts; default utf-8 for csv, and else what the file says.")
+        str | None, typer.Option(help="Encoding of texts; default utf-8 for csv, else the encoding stated in the file.")
     ] = None,
-    separator: Annotated[str | None, typer.Option(help="Between the columns of a csv file.")] = None,
+    separator: Annotated[str | None, typer.Option(help="Separator of the columns of a csv file.")] = None,
     decimal: Annotated[str | None, typer.Option(help="Decimal mark of a csv file: . or ,")] = None,
     thousands: Annotated[str | None, typer.Option(help="Mark between thousands of a csv file.")] = None,
-    text: Annotated[Sequence[str] | None, by_commas("Columns of a csv file that are read as they are.")] = None,
+    text: Annotated[Sequence[str] | None, by_commas("Columns of a csv file that are read as text.")] = None,
     na: Annotated[
         Sequence[str] | None, by_commas("All texts of a csv file that are missing values: NA,none.")
     ] = None,
 ) -> None:
-    """Make parquet of a large file, block by block, for SurveyDesign.scan."""
+    """Convert a large file to parquet, block by block, for SurveyDesign.scan."""
     codes = None if missing_codes is None else list[float | str](missing_codes)
     ss.convert(
         file, to, missing_codes=codes, encoding=encoding, separator=separator, decimal=decimal, thousands=thousands,

@@ -29,13 +29,13 @@ CONFIDENTIAL = "confidential"  # name of the estimates from the sample
 def demo_command(
     out: Annotated[Path, typer.Option(help="Folder to make.")] = Path("demo-release"),
     epsilon: Annotated[
-        Sequence[float] | None, by_commas("Privacy budgets, one a release, by commas; default 5,1.", numbers)
+        Sequence[float] | None, by_commas("Privacy budgets, one for each release, by commas; default 5,1.", numbers)
     ] = None,
     m: Annotated[int | None, typer.Option("-m", help="Number of synthetic data sets, even; default 20.")] = None,
     n: Annotated[int, typer.Option(help="Sample size.")] = 2000,
     seed: Seed = None,
 ) -> None:
-    """Sample a real population (29,501 US workers), release private tables, compare with the truth."""
+    """Draw a sample of a real population (29,501 US workers), release private tables, compare them with the truth."""
     from ..datasets.census import TOP_CODE, census_sample, census_workers
 
     budgets = epsilon or EPSILONS
@@ -71,7 +71,7 @@ def demo_command(
 
 
 def _with_the_truth(population: pd.DataFrame, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """The means of the population in all cells, beside the estimates and intervals of every table."""
+    """Return the population means of all cells, with the estimates and intervals of every table."""
     everyone = ss.SurveyDesign(population.assign(one=1.0), weights="one")
     truth = ss.estimate(everyone, "income", BY, "mean", estimator="onepass")
     cells = truth[[*BY, "estimate"]].rename(columns={"estimate": "population"})
@@ -83,7 +83,7 @@ def _with_the_truth(population: pd.DataFrame, tables: dict[str, pd.DataFrame]) -
 
 
 def _margins(cells: pd.DataFrame) -> pd.DataFrame:
-    """The margins of one variable, and the total, with a column ``label``."""
+    """Return the margins by one variable and the total, with a column ``label``."""
     from ..estimation.tables import TOTAL
 
     margins = cells[(cells[BY] == TOTAL).any(axis=1)].reset_index(drop=True)
@@ -92,7 +92,6 @@ def _margins(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _drawn(margins: pd.DataFrame, kinds: list[str], out: Path, title: str) -> Path:
-    """Draw all estimates with their intervals beside the true values; returns the path of the figure."""
     from ..publication.figures import compare_estimates
 
     columns = ["estimate", "ci_low", "ci_high"]
@@ -122,7 +121,7 @@ def _print_demo(margins: pd.DataFrame, kinds: list[str]) -> None:
 
 
 def _intervals_that_hold(margins: pd.DataFrame, kinds: list[str]) -> str:
-    """How many 95% intervals hold the population's mean, among the domains that have every interval."""
+    """Count the 95% intervals that contain the population mean, in the domains for which all intervals are known."""
     from ..studies.measures import covers
 
     every = margins.dropna(subset=[f"{kind}_ci_low" for kind in kinds])  # a small sample may have nobody in a domain

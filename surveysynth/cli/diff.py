@@ -18,14 +18,14 @@ from .printing import console, print_written
 
 def diff_command(
     old: Annotated[Path, typer.Argument(help="Release folder, or plan.", show_default=False)],
-    new: Annotated[Path, typer.Argument(help="The one that came after it.", show_default=False)],
+    new: Annotated[Path, typer.Argument(help="Later release folder, or plan.", show_default=False)],
     by: By = None,
     statistic: Annotated[Sequence[str] | None, by_commas("Statistics, as of surveysynth tables; by commas.")] = None,
     same_file: Annotated[
         bool | None,
         typer.Option(
             "--same-file/--other-file",
-            help="Whether both are of one confidential file; default whether the new one supersedes the old.",
+            help="Whether both are of one confidential file; default: whether the new release supersedes the old one.",
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="CSV file: tables side by side.")] = None,
@@ -33,12 +33,12 @@ def diff_command(
         Path | None, typer.Option(help="Markdown file: the note for a release that replaces one.")
     ] = None,
     why: Annotated[
-        str | None, typer.Option(help="What was wrong, for the --erratum; else there is room for it.")
+        str | None, typer.Option(help="What was wrong, for the --erratum; without it, the note has a gap to fill in.")
     ] = None,
 ) -> None:
-    """What changed between two releases, from public files alone, or between two plans."""
+    """Compare two releases, from their public files only, or compare two plans."""
     if why is not None and erratum is None:
-        raise InputError("--why is said in the note: --erratum note.md")
+        raise InputError("--why is printed in the erratum, so give --erratum note.md, too")
     for file in (out, erratum):
         if file is not None and file.exists():
             raise InputError(f"{str(file)!r} exists; choose another name")

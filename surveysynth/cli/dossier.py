@@ -18,9 +18,9 @@ from .printing import print_written
 def dossier_command(
     release: Annotated[Path, typer.Argument(help="Release folder, with its internal part.", show_default=False)],
     confidential: Confidential = None,
-    out: Annotated[Path | None, typer.Option(help="Folder to make; default beside the release.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder to make; default: next to the release.")] = None,
     public: Annotated[
-        bool, typer.Option("--public", help="The twin for a website, from public files alone: no other file is opened.")
+        bool, typer.Option("--public", help="Make the public version, for a website; only public files are opened.")
     ] = False,
     by: By = None,
     ledger: Annotated[Path | None, typer.Option(help="Ledger of the survey; default the plan's.")] = None,
@@ -32,7 +32,7 @@ def dossier_command(
     strata: Strata = None,
     psu: Psu = None,
 ) -> None:
-    """The document that a disclosure review board signs, as html and PDF.
+    """Make the dossier that a disclosure review board signs, as html and PDF.
 
     The folder has mode 0700 and its files 0600. The PDF needs WeasyPrint: pip install 'surveysynth[pdf]', or apt-get
     install weasyprint.

@@ -34,20 +34,20 @@ def histogram_command(
         by_commas("Number of bins, or their public limits, by commas; default sqrt(n) bins.", numbers),
     ] = None,
     weight_bound: Annotated[
-        float | None, typer.Option(help="Public largest survey weight; needed where weights are not all equal.")
+        float | None, typer.Option(help="Public largest survey weight; needed if weights are not all equal.")
     ] = None,
     m: Annotated[int, typer.Option("-m", "--m", help="Number of synthetic data sets.")] = 3,
     ledger: Annotated[
         Path | None,
         typer.Option(
-            help="Privacy ledger, which the command ledger --create makes. Epsilon is entered last, when all files are "
-            "on the disk; what is cut off then, surveysynth resume publishes."
+            help="Privacy ledger, made by the command ledger --create. Epsilon is entered last, when all files are on "
+            "the disk; if the run is interrupted after that, surveysynth resume publishes the release."
         ),
     ] = None,
     survey: Annotated[str | None, typer.Option(help="Name of the survey in the ledger; its epsilons add up.")] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Synthetic values of one bounded outcome, drawn from a histogram with Laplace noise."""
+    """Synthesize one bounded outcome from a histogram with Laplace noise."""
     from ..release.folder import check_place
 
     check_place(out, overwrite=overwrite)
@@ -66,7 +66,7 @@ def histogram_command(
 
 
 def _bins(given: Sequence[float] | None) -> int | Sequence[float] | None:
-    """The number of bins, if one number is given, or the limits of the bins."""
+    """Return the number of bins if one number is given, else the limits of the bins."""
     if given is None or len(given) != 1:
         return given
     if given[0] % 1:

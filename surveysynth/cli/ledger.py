@@ -15,23 +15,24 @@ from .printing import console
 
 def ledger_command(
     file: Annotated[Path, typer.Argument(help="Ledger file.", show_default=False)],
-    survey: Annotated[str | None, typer.Option(help="Which survey; default: all of them.")] = None,
+    survey: Annotated[str | None, typer.Option(help="Name of a survey; default: all surveys.")] = None,
     create: Annotated[bool, typer.Option("--create", help="Begin the --survey, and the file if need be.")] = False,
-    cap: Annotated[float | None, typer.Option(help="With --create: the most that may be spent under blanking.")] = None,
+    cap: Annotated[
+        float | None, typer.Option(help="With --create: largest sum of epsilons (for blanking) of the survey.")
+    ] = None,
     set_cap: Annotated[
         float | None, typer.Option(help="Another cap for the survey; the old one stays on record.")
     ] = None,
     what: Annotated[str | None, typer.Option(help="Why the cap is changed, or who decided it.")] = None,
     verify: Annotated[
-        list[Path] | None, typer.Option(help="Release folder that the ledger is to go with; once for each.")
+        list[Path] | None, typer.Option(help="Release folder to check against the ledger; once for each.")
     ] = None,
 ) -> None:
-    """What the releases of a survey have spent, and what is left under its cap.
+    """Show what the releases of a survey have spent, and what is left under the cap of the survey.
 
-    An epsilon is entered last, when all files of a release are on the disk beside their place. A release that is cut
-    off between that and its publication is published by surveysynth resume, and nothing is spent twice.
-    A file that was cut off or edited by accident, and releases that were never entered, are found by --verify;
-    a determined editor is not.
+    An epsilon is entered last, when all files of a release are on the disk in a hidden folder. If a run is interrupted
+    after that, surveysynth resume publishes its release, and nothing is spent twice.  --verify finds a ledger that was
+    cut short or edited by accident, and releases that were never entered; it does not find an intended forgery.
     """
     from ..privacy.accounting.ledger import surveys_of
 
@@ -56,10 +57,7 @@ def ledger_command(
 
 
 def _verified(ledger: ss.Ledger, folders: list[Path]) -> list[str]:
-    """Lines of text with all ledger entries and the release of each, if it is among the folders.
-
-    PrivacyError if ledger and releases do not agree.
-    """
+    """Return lines with all ledger entries and their releases.  Raise PrivacyError if the two do not agree."""
     table = ledger.verify({str(folder): ss.read_release(folder) for folder in folders})
     lines = [f"The ledger is whole; releases that go with it: {len(folders)}"]
     for number, what, release in table[["number", "what", "release"]].itertuples(index=False):

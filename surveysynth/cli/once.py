@@ -17,7 +17,7 @@ from ..errors import InputError
 
 
 class Once(TyperCommand):
-    """A command that refuses an option that is given twice (InputError), unless it takes several values."""
+    """A command that raises InputError if an option is given twice, unless the option takes several values."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: D102
         given = self.make_parser(ctx).parse_args(args=[*args])[2]
@@ -35,5 +35,5 @@ class Commands(typer.Typer):
     """An application whose commands refuse options that are given twice."""
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[CommandFunctionType], CommandFunctionType]:
-        """As ``typer.Typer.command``."""
+        """Register a command as ``typer.Typer.command`` does."""
         return super().command(name, cls=Once, **settings)

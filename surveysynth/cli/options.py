@@ -12,13 +12,13 @@ import typer
 
 
 def names(text: str) -> list[str]:
-    """Names that are separated by commas; a name that contains a comma must be in quotes."""
+    """Split a text into names at its commas.  A name that contains a comma must be in quotes."""
     parts = next(csv.reader([text], skipinitialspace=True), [])
     return [part.strip() for part in parts if part.strip()]
 
 
 def numbers(text: str) -> list[float]:
-    """Numbers that are separated by commas."""
+    """Split a text into numbers at its commas."""
     try:
         found = [float(part) for part in names(text)]
     except ValueError:
@@ -29,7 +29,7 @@ def numbers(text: str) -> list[float]:
 
 
 def whole_numbers(text: str) -> list[int]:
-    """Whole numbers that are separated by commas."""
+    """Split a text into whole numbers at its commas."""
     found = numbers(text)
     if any(number % 1 for number in found):
         raise typer.BadParameter("whole numbers were expected, by commas")
@@ -37,14 +37,14 @@ def whole_numbers(text: str) -> list[int]:
 
 
 class Ends(NamedTuple):
-    """The lowest and the highest value."""
+    """The lowest and the highest value of an interval."""
 
     low: float
     high: float
 
 
 def ends(text: str) -> Ends:
-    """The lowest and the highest value, separated by a comma."""
+    """Split a text into the lowest and the highest value at its comma."""
     found = numbers(text)
     if len(found) != 2:
         raise typer.BadParameter("two numbers were expected, lowest and highest, by a comma")
@@ -59,17 +59,17 @@ METAVARS: dict[Callable[[str], Any], str] = {
 
 
 def by_commas(help: str, parser: Callable[[str], Any] = names, *declared: str, **settings: Any) -> Any:
-    """An option whose values are separated by commas."""
+    """Declare an option whose values are separated by commas."""
     return typer.Option(*declared, parser=parser, metavar=METAVARS[parser], help=help, **settings)
 
 
 def simulated(text: str, parser: Callable[[str], Any] | None = None, **settings: Any) -> Any:
-    """An option for studies of a simulated population."""
+    """Declare an option for studies of a simulated population."""
     return _in_panel("Simulated population", text, parser, settings)
 
 
 def own(text: str, parser: Callable[[str], Any] | None = None, **settings: Any) -> Any:
-    """An option for studies of the user's own file."""
+    """Declare an option for studies of the user's own file."""
     return _in_panel("Your own file", text, parser, settings)
 
 

@@ -25,8 +25,8 @@ OPTIONS = {  # entries that have an option of their own
     "privacy.population_total": "--population-total", "privacy.bounds": "--bounds",
 }  # fmt: skip
 STRICT = (
-    "\nReleases are strict unless something else is said, as --set privacy.mechanism=pseudo-posterior, whose guarantee "
-    "is asymptotic and which weights rare records down"
+    "\nReleases are strict by default. The alternative is --set privacy.mechanism=pseudo-posterior, whose guarantee is "
+    "asymptotic, and which weights rare records down"
 )
 
 
@@ -51,7 +51,7 @@ def plan_command(
         bool, typer.Option("--schema", help="Print the JSON schema of plans, for editors, instead.")
     ] = False,
 ) -> None:
-    """Draft a plan for a file: > plan.toml.  What only you can know stands there as FILL IN."""
+    """Draft a plan for a file, to be saved by > plan.toml.  Entries that only you can know are marked FILL IN."""
     from ..plan.toml_file import schema as schema_of_plans
 
     if schema:
@@ -72,11 +72,11 @@ def plan_command(
 def check_command(
     plan: PlanFile,
     inside: Annotated[
-        bool, typer.Option("--inside", help="Look at the confidential values, too.  For the agency alone.")
+        bool, typer.Option("--inside", help="Also use the confidential values.  The result is confidential.")
     ] = False,
     entries: Entries = None,
 ) -> None:
-    """What to expect of a plan: what is published as it is, standard errors, time, warnings.  No budget is spent."""
+    """Preview a release: columns published unchanged, standard errors, time, warnings.  No privacy budget is spent."""
     preview = ss.Plan.read(plan, _entries(entries)).check(inside=inside)
     console.print(str(preview), markup=False, highlight=False, soft_wrap=True)
 
@@ -95,12 +95,12 @@ def release_command(
 def resume_command(
     folder: Annotated[Path, typer.Argument(help="Where the release was to be written.", show_default=False)],
     ledger: Annotated[
-        Path | None, typer.Option(help="Ledger of a release that was entered when it was made: it is kept beside it.")
+        Path | None, typer.Option(help="Ledger of a release that was entered when it was made, and is kept next to it.")
     ] = None,
     survey: Annotated[str | None, typer.Option(help="Name of the survey in the --ledger.")] = None,
-    entry: Annotated[int | None, typer.Option(help="Number of its entry, where several releases are kept.")] = None,
+    entry: Annotated[int | None, typer.Option(help="Number of its ledger entry, if several releases are kept.")] = None,
 ) -> None:
-    """Publish a release that was charged to its ledger and then cut off; nothing more is spent."""
+    """Publish a release whose run was interrupted after the ledger was charged.  Nothing more is spent."""
     place = ss.resume(folder, ledger=named_ledger(ledger, survey), entry=entry)
     with about_what_is_written():
         print_release(ss.read_release(place), place, None)
@@ -109,9 +109,9 @@ def resume_command(
 def drafted(
     file: Path, entries: Sequence[str] | None, needed: Sequence[str] = (), *, guess: bool = False, **options: Any
 ) -> ss.Plan:
-    """The plan that the options describe.
+    """Draft the plan that the options describe.
 
-    InputError if a needed entry is missing, except with ``guess``: the draft is then to be filled in by the user.
+    Raise InputError if a needed entry is missing.  With ``guess``, the user fills in missing entries later.
     """
     from ..plan.strict import is_strict
 
@@ -121,15 +121,15 @@ def drafted(
     if lacks and not guess:
         lines = "".join(f"\n  {OPTIONS.get(entry, f'--set {entry}=')}: {what}" for entry, what in lacks.items())
         by_default = "privacy.mechanism" in plan.reasons and is_strict(plan.settings)
-        raise InputError(f"say, too:{lines}{STRICT if by_default and not needed else ''}")
+        raise InputError(f"give, too:{lines}{STRICT if by_default and not needed else ''}")
     return plan
 
 
 def planned(file: Path, entries: Sequence[str] | None, options: Mapping[str, Any]) -> ss.Plan:
-    """The plan in a file.  InputError if options are given, because the plan sets them."""
+    """Read the plan in a file.  Raise InputError if options are given, because the plan sets them."""
     given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None]
     if given:
-        raise InputError(f"{', '.join(given)}: not with a plan, which says it; --set changes an entry")
+        raise InputError(f"{', '.join(given)}: not with a plan, which has such entries; --set changes an entry")
     return ss.Plan.read(file, _entries(entries))
 
 
@@ -146,7 +146,6 @@ def make(plan: ss.Plan, out: Path | None, *, overwrite: bool, seed: int | None) 
 
 
 def _print_entries() -> None:
-    """Print all entries of plans in the form that --set takes."""
     from ..models.registry import MODELS
     from ..plan.sections import BY_NAME, SECTIONS
     from ..privacy.mechanisms import in_plans
@@ -167,7 +166,6 @@ def _print_entries() -> None:
 
 
 def _entries(given: Sequence[str] | None) -> dict[str, Any]:
-    """The entries that ``--set`` names, with their values."""
     from ..plan.toml_file import parsed_value
 
     pairs = [text.partition("=") for text in given or ()]

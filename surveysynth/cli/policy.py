@@ -28,10 +28,10 @@ def policy_command(
     overwrite: Annotated[bool, typer.Option(help="Replace a file that is there.")] = False,
     seed: Seed = None,
 ) -> None:
-    """Fix everything that protects later releases on a historical file: they are then strict.
+    """Use a historical file to fix everything that protects later releases, so that these releases are strict.
 
-    The releases are made by synthesize --set privacy.policy=policy.npz. Epsilon is that of each release, the population
-    total that of the historical file.
+    The later releases are made by synthesize --set privacy.policy=policy.npz. Give the epsilon of each later release,
+    and the population total of the historical file.
     """
     if out.exists() and not overwrite:
         raise InputError(f"--out {out} exists; choose another name, or --overwrite")

@@ -1,4 +1,4 @@
-"""The output of commands: tables of estimates, privacy reports, and paths of files."""
+"""Print the output of commands: tables of estimates, privacy reports, and paths of files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Stdout(Console):
-    """A console that raises an error if the pipe is closed, as by ``| head``, so that commands can handle it."""
+    """A console that raises BrokenPipeError if the pipe is closed, as by ``| head``."""
 
     def on_broken_pipe(self) -> None:  # noqa: D102
         raise BrokenPipeError
@@ -36,7 +36,7 @@ console = Stdout()
 
 @contextmanager
 def about_what_is_written() -> Iterator[None]:
-    """A context for printing after all files are written.  A failing stdout gives a warning, a closed pipe nothing."""
+    """A context for printing after all files are written, in which a failing stdout only gives a warning."""
     try:
         yield
         if sys.stdout is not None:
@@ -57,7 +57,7 @@ def give_up_stdout() -> None:
 
 
 def print_table(table: pd.DataFrame, by: list[str]) -> None:
-    """Print a table with one block for each quantity, names with labels, and flags as numbered notes at the end."""
+    """Print a table in blocks, one for each statistic of an outcome.  Flags become numbered notes at the end."""
     import pandas as pd
 
     from ..estimation.tables import TOTAL
@@ -88,7 +88,7 @@ def print_table(table: pd.DataFrame, by: list[str]) -> None:
 
 
 def _title(row: pd.Series) -> str:
-    """The title of a block: "mean of income", "0.25 quantile of income", "proportion of job = clerk"."""
+    """Return the title of a block, as in "mean of income" or "0.25 quantile of income"."""
     if not row["outcome"]:
         return str(row["statistic"])
     before = f"{row['prob']:g} " if row["statistic"] == "quantile" else ""
@@ -125,16 +125,16 @@ def print_filled(text: str) -> None:
 
 
 def print_written(what: str) -> None:
-    """Print where the files are."""
+    """Print the paths of the files that were written."""
     console.print(f"\nWritten: {what}", markup=False, highlight=False, soft_wrap=True)
 
 
 def print_stopped(out: Path) -> None:
-    """Print that a study which was stopped can continue from its folder."""
+    """Print how to continue a study that was stopped."""
     console.print(f"Finished samples are in {out}; the same command goes on from there.", markup=False)
 
 
 def print_study(out: Path) -> None:
-    """Print the summary of a study, and its folder."""
+    """Print the summary of a study, and the path of its folder."""
     console.print((out / "summary.txt").read_text(encoding="utf-8"), markup=False, highlight=False, soft_wrap=True)
     console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)

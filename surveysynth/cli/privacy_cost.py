@@ -35,10 +35,10 @@ def privacy_cost_command(
     entries: Entries = None,
     seed: Seed = None,
 ) -> None:
-    """Dry run of a fit to records: what epsilons and numbers of data sets buy; nothing is released.
+    """Try a fit to records, to see which epsilons and numbers of data sets are possible.  Nothing is released.
 
-    With --set privacy.mechanism=pseudo-posterior: strict releases are foretold by surveysynth check.  With an epsilon,
-    or --set privacy.c1=, what that one means on this file.
+    The command needs --set privacy.mechanism=pseudo-posterior; for strict releases use surveysynth check.  With
+    --epsilon or --set privacy.c1=, it shows the result for that one setting on this file.
     """
     options: dict[str, Any] = {
         "formula": formula, "weights": weights, "strata": strata, "psu": psu, "epsilon": epsilon, "bounds": bounds
@@ -59,7 +59,6 @@ def privacy_cost_command(
 
 
 def _print_costs(costs: pd.DataFrame) -> None:
-    """Print the table: a row for each epsilon, a column for each number of data sets."""
     shown = Table(box=SIMPLE)
     shown.add_column("epsilon", justify="right")
     several = list(dict.fromkeys(costs["m"]))

@@ -30,40 +30,40 @@ Original = Annotated[
 Synthetic = Annotated[
     list[Path],
     typer.Argument(
-        help="Synthetic files, whose row i stands for row i of the original; or a release folder with its internal "
-        "part, which knows the order of its records.",
+        help="Synthetic files, whose row i is the synthetic version of row i of the original; or a release folder with "
+        "its internal part, which has the order of the records.",
         show_default=False,
     ),
 ]
 Value = Annotated[
     Sequence[str],
     by_commas(
-        "Synthesized numbers that the intruder knows, by commas; with several each must be near.", show_default=False
+        "Synthesized numeric columns that the intruder knows, by commas; each value must be near.", show_default=False
     ),
 ]
 Folder = Annotated[Path, typer.Option(help="Folder to make, for risk.csv; confidential.", show_default=False)]
 Known = Annotated[
     Sequence[str] | None,
-    by_commas("Columns that an intruder knows besides, public or synthesized, by commas; default none."),
+    by_commas("Further columns that the intruder knows, public or synthesized, by commas; default none."),
 ]
 Synthesized = Annotated[
     Sequence[str] | None,
     by_commas(
-        "Those of --known that were synthesized, by commas: text is to be the same, numbers are to be near. For "
-        "synthetic files; a release folder knows them."
+        "Columns of --known that were synthesized, by commas: texts must be equal, numbers must be near. Only for "
+        "synthetic files; a release folder lists its synthesized columns."
     ),
 ]
 Radius = Annotated[
     Sequence[float] | None,
     by_commas(
-        "How near is near, as a share of the true value; one, or one for each value and then for each synthesized "
-        "number in --known; default 0.2.",
+        "Largest distance of near values, as a share of the true value: one number, or one for each column of --value "
+        "and then for each synthesized number in --known; default 0.2.",
         numbers,
     ),
 ]
 Floor = Annotated[
     Sequence[float] | None,
-    by_commas("Least radius, in the unit of the value; one, or as many as of --radius; default 0.", numbers),
+    by_commas("Least radius, in the unit of the value: one number, or as many as in --radius; default 0.", numbers),
 ]
 
 
@@ -78,16 +78,16 @@ def risk_command(
     absolute: Annotated[bool, typer.Option("--absolute", help="The --radius is in the unit of the value.")] = False,
     floor: Floor = None,
     max_risk: Annotated[
-        float | None, typer.Option(help="Fail (exit code 2) where a record is above this, once risk.csv is written.")
+        float | None, typer.Option(help="Fail (exit code 2) if a record has a larger risk; risk.csv is still written.")
     ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace a risk.csv that is there.")] = False,
 ) -> None:
-    """How likely each record is identified among synthetic ones.  For internal use.
+    """Compute how likely each record is identified among synthetic records.  The result is confidential.
 
-    Writes risk.csv with the columns row, pattern_size and risk: the record's row in the original (from 0, as in the
-    internal part of a release), the number of synthetic records that match what is known besides the value, and the
-    marginal probability of identification, both averaged over the data sets. Rows that a release left out have neither
-    size nor risk.
+    The command writes risk.csv, with one row for each record of the original. Column row is the position of the record
+    (from 0, as in the internal part of a release); pattern_size is the number of synthetic records that match the
+    columns of --known; risk is the marginal probability of identification. Both are averaged over the data sets. They
+    are missing for records that a release left out.
     """
     from ..design.read import read_frame
     from ..release.identification import known_synthesized
@@ -111,7 +111,7 @@ def risk_command(
 
 
 def _risks(frame: pd.DataFrame, files: list[pd.DataFrame] | ss.Release, intruder: dict[str, Any]) -> pd.DataFrame:
-    """``row, pattern_size, risk, match`` of every record of the original; missing where a release left it out."""
+    """Compute ``row, pattern_size, risk, match`` of each record, missing if a release left out the record."""
     import numpy as np
     import pandas as pd
 
@@ -125,7 +125,6 @@ def _risks(frame: pd.DataFrame, files: list[pd.DataFrame] | ss.Release, intruder
 
 
 def _check_largest(risk: pd.Series, max_risk: float | None) -> None:
-    """Refuse risks above a limit (PrivacyError)."""
     from ..privacy.release_rule import ROUNDING
 
     above = 0 if max_risk is None else int((risk > max_risk + ROUNDING).sum())
@@ -137,7 +136,7 @@ def _check_largest(risk: pd.Series, max_risk: float | None) -> None:
 
 
 def _ball(radius: Sequence[float] | None, absolute: bool, floor: Sequence[float] | None) -> dict[str, Any]:
-    """The radius within which values match, as arguments of a measure."""
+    """Return radius and floor, within which values match, as arguments for the functions that compute risks."""
     if absolute and radius is None:
         raise InputError("--absolute needs --radius, in the unit of the outcome")
     given = (("radius", radius), ("floor", floor))
@@ -146,7 +145,7 @@ def _ball(radius: Sequence[float] | None, absolute: bool, floor: Sequence[float]
 
 
 def _synthetic(paths: list[Path]) -> list[pd.DataFrame] | ss.Release:
-    """Synthetic files in the order of the original, or a release with the order of its records."""
+    """Read synthetic files, or a release with the order of its records."""
     from ..design.read import read_frame
     from ..release.folder import MANIFEST
     from ..release.identification import ordered_release
@@ -165,7 +164,7 @@ def _synthetic(paths: list[Path]) -> list[pd.DataFrame] | ss.Release:
 
 
 def _write_risks(table: pd.DataFrame, out: Path) -> None:
-    """Write risk.csv in one step: in a new private folder, or in place of the file that is there."""
+    """Write risk.csv completely or not at all, in a new private folder or in place of an earlier risk.csv."""
     if is_free(out):
         with private_folder(out, RISKS_NOTICE) as staging:
             table.to_csv(staging / RISKS, index=False)
@@ -175,7 +174,7 @@ def _write_risks(table: pd.DataFrame, out: Path) -> None:
 
 
 def _print_risks(risks: pd.DataFrame, n: int, synthesized: list[str], datasets: int) -> None:
-    """Print how many of the n records are judged, how many patterns there are, and how large the risks are."""
+    """Print the numbers of records (n in the original) and of patterns, and quantiles of the risks."""
     import numpy as np
 
     from ..privacy.release_rule import ROUNDING
@@ -193,8 +192,8 @@ def _print_risks(risks: pd.DataFrame, n: int, synthesized: list[str], datasets: 
         f"{risk.size:,} records{left_out}; {patterns}; synthetic data sets: {datasets}.\n"
         f"Probability of identification: mean {risk.mean():.3f}, median {np.median(risk):.3f}, 90% quantile "
         f"{np.quantile(risk, 0.9):.3f}, largest {risk.max():.3f}; above 0.5: {(risk > 0.5 + ROUNDING).sum():,} records."
-        f"\nExpected match risk: {match.sum():.1f} records (an intruder takes one of the synthetic records that match "
-        f"all it knows, the value included); above 0.5: {(match > 0.5 + ROUNDING).sum():,} records."
+        f"\nExpected match risk: {match.sum():.1f} records (the intruder picks one of the synthetic records that match "
+        f"all known values); above 0.5: {(match > 0.5 + ROUNDING).sum():,} records."
         "\nThese numbers are computed from the confidential file; nothing was released.",
         highlight=False,
     )

@@ -20,7 +20,7 @@ app = Commands(no_args_is_help=True, pretty_exceptions_enable=False, help="What 
 
 @app.callback()
 def options() -> None:
-    """What private tables are worth: whether intervals hold the truth, and what an intruder tells of a record."""
+    """Study private tables: whether intervals contain the true values, and what an intruder can tell of a record."""
 
 
 @app.command("coverage")
@@ -34,29 +34,29 @@ def coverage_command(
         ),
     ] = None,
     n: Annotated[Sequence[int] | None, by_commas("Sample sizes, by commas; default 2000.", whole_numbers)] = None,
-    epsilon: Annotated[Sequence[float] | None, by_commas("By commas; default 5,10.8.", numbers)] = None,
+    epsilon: Annotated[Sequence[float] | None, by_commas("Epsilons, by commas; default 5,10.8.", numbers)] = None,
     mechanisms: Annotated[
         Sequence[str] | None,
         by_commas(
-            "Of strict, strict-earlier (beside last year's tables), pseudo, pseudo-debias, censored, laplace; default "
-            "strict."
+            "Some of strict, strict-earlier (also uses last year's tables), pseudo, pseudo-debias, censored, laplace; "
+            "default strict."
         ),
     ] = None,
-    replicates: Annotated[int, typer.Option(help="Samples of every cell.", min=1)] = 200,
+    replicates: Annotated[int, typer.Option(help="Number of samples for every case.", min=1)] = 200,
     workers: Annotated[int | None, typer.Option(help="Processes; default one a core.", min=1)] = None,
     scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, to use its workers.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Laplace tables are never seeded.")] = None,
-    data: Annotated[Path | None, own("A file to be taken for the population.")] = None,
-    formula: Annotated[str | None, own("Of the models: 'income ~ region + sex'.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed, except for Laplace tables.")] = None,
+    data: Annotated[Path | None, own("A file to be used as the population.")] = None,
+    formula: Annotated[str | None, own("Formula of the models: 'income ~ region + sex'.")] = None,
     bounds: Annotated[Ends | None, own("Public least and largest outcome, as low,high.", ends)] = None,
     strata: Annotated[str | None, own("Column of strata, which is a predictor.")] = None,
-    size: Annotated[str | None, own("Column that inclusion probabilities are proportional to.")] = None,
-    psu: Annotated[str | None, own("Column of PSUs, of which samples take some first.")] = None,
+    size: Annotated[str | None, own("Column to which inclusion probabilities are proportional.")] = None,
+    psu: Annotated[str | None, own("Column of PSUs, for samples in two stages.")] = None,
 ) -> None:
-    """Whether 95% intervals hold the truth: mechanisms on repeated samples of a real population.
+    """Study whether 95% intervals contain the true values, on repeated samples of a real population.
 
-    A cell is a sample size, a mechanism and an epsilon.  The same command with more cells adds to the folder.
-    With --data the truth is that of your own file, and the folder is not for publication.
+    A case of the study is a sample size, a mechanism and an epsilon. The same command with more cases adds to the
+    folder.  With --data the population is your own file, and the folder is not for publication.
     """
     from ..design.read import read_frame
     from ..studies.coverage import outputs as coverage_outputs
@@ -92,10 +92,12 @@ def coverage_command(
 @app.command("audit")
 def audit_command(
     out: Annotated[Path, typer.Option(help="Folder for the results.", show_default=False)],
-    epsilon: Annotated[Sequence[float] | None, by_commas("By commas; default 1,3.", numbers)] = None,
-    pairs: Annotated[int, typer.Option(help="Games with the planted record, and without it.", min=1)] = 2000,
-    planted: Annotated[Sequence[str] | None, by_commas("Of x10, x100, heavy, alone, two-modes; default all.")] = None,
-    n: Annotated[int | None, typer.Option(help="Records of the package's own file.", min=1)] = None,
+    epsilon: Annotated[Sequence[float] | None, by_commas("Epsilons, by commas; default 1,3.", numbers)] = None,
+    pairs: Annotated[int, typer.Option(help="Number of games with the planted record, and without it.", min=1)] = 2000,
+    planted: Annotated[
+        Sequence[str] | None, by_commas("Planted records: some of x10, x100, heavy, alone, two-modes; default all.")
+    ] = None,
+    n: Annotated[int | None, typer.Option(help="Number of records of the built-in file.", min=1)] = None,
     workers: Annotated[int | None, typer.Option(help="Processes; default one a core.", min=1)] = None,
     scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, to use its workers.")] = None,
     seed: Annotated[int | None, typer.Option(min=0)] = None,
@@ -105,11 +107,11 @@ def audit_command(
     weights: Annotated[str | None, own("Column of survey weights.")] = None,
     population_total: Annotated[float | None, own("Public population total.")] = None,
 ) -> None:
-    """What an intruder who knows everybody else can tell of the most exposed record: the empirical epsilon.
+    """Attack noisy tables: an intruder who knows all other records asks whether an exposed record is in the file.
 
-    Records are planted; with and without them noisy tables are made anew. A test is chosen on one half of the games
-    and judged on the other, beside the stated epsilon. An attack that fails is no proof. With --data the folder is not
-    for publication.
+    Noisy tables are made again and again, with and without a planted record; each time is a game. An attack is chosen
+    on half of the games. On the other half, the empirical epsilon of the attack is computed and compared with the
+    stated epsilon. An attack that fails is no proof of protection. With --data the folder is not for publication.
     """
     from ..design.read import read_frame
     from ..studies.audit import files

@@ -21,10 +21,10 @@ def synthesize_command(
     overwrite: Overwrite = False,
     seed: Seed = None,
 ) -> None:
-    """Fit, and write synthetic files and the tables made from them: plan and release in one step.
+    """Fit a model, and write synthetic files and tables made from them: plan and release in one step.
 
-    Everything else that a plan can say is said by --set, as --set privacy.mechanism=pseudo-posterior or --set
-    privacy.policy=policy.npz; surveysynth plan --entries lists what there is.
+    Other entries of a plan are given by --set, as in --set privacy.mechanism=pseudo-posterior or --set
+    privacy.policy=policy.npz; surveysynth plan --entries lists all entries.
     """
     plan = drafted(
         file, entries, formula=formula, by=by, weights=weights, strata=strata, psu=psu, epsilon=epsilon,

@@ -17,14 +17,14 @@ from .printing import print_table, print_written
 
 STATISTICS = "count, mean, total, quantile, proportion, variance, gini, quintile_share_ratio, poverty_rate; by commas."
 Where = Annotated[
-    str | None, typer.Option(help="Condition: the records that tables are of, as 'age >= 16'.", show_default=False)
+    str | None, typer.Option(help="Condition that selects the records of tables: 'age >= 16'.", show_default=False)
 ]
 PovertyLine = Annotated[
-    float | None, typer.Option(help="Of poverty rates; default 60% of the median of all.", show_default=False)
+    float | None, typer.Option(help="For poverty rates; default 60% of the median of all.", show_default=False)
 ]
 TablesFile = Annotated[
     Path | None,
-    typer.Option(help=f"File: {', '.join(FORMATS)}; .svg, .png for figures. Else printed."),
+    typer.Option(help=f"File: {', '.join(FORMATS)}; .svg, .png for figures. Without it, tables are printed."),
 ]
 MinCell = Annotated[
     int | None,
@@ -54,9 +54,9 @@ def tables_command(
     ] = None,
     symbols: Annotated[Literal["uk", "statcan"] | None, typer.Option(help="Marks of quality; default uk.")] = None,
     wording: Words = None,
-    width: Annotated[float | None, typer.Option(help="Of a figure, in cm; default 16, 8.5 for a column.")] = None,
+    width: Annotated[float | None, typer.Option(help="Width of a figure in cm; default 16, 8.5 for a column.")] = None,
 ) -> None:
-    """Tables from the public files of a release."""
+    """Make tables or figures from the public files of a release."""
     from ..publication.figures.domains import SUFFIXES as FIGURES
 
     names = list(by or ())
@@ -81,7 +81,7 @@ def tables_command(
 
 
 def _with_condition(release: ss.Release, where: str) -> ss.Release:
-    """The release with a condition as a further column, whose name, the condition itself, stands in titles."""
+    """Add a condition to a release, as a column that has the condition as its name.  Titles then show the condition."""
     from ..design.conditions import obeyed
     from ..synthesis.edits import check_rules
 

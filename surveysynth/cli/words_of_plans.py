@@ -1,4 +1,4 @@
-"""Messages of the package for readers of plans and of the command line: entries and options, not arguments."""
+"""Translate messages about arguments of Python into entries of plans and options of commands."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 
 VALUE = r"'[^'()\n]*'|True\b|False\b|-?\d++(?:\.\d++)?|\[[^\]\n]*\]|\{[^}\n]*\}"
 WORDS = re.compile(
-    r"(?P<quoted>(?<!\w)'[^'\n]*')"  # a name or a path, which stays as it is; no apostrophe within a word
+    r"(?P<quoted>(?<!\w)'[^'\n]*')"  # a name or a path, which is not changed; no apostrophe within a word
     r"|overwrite=True"
-    rf"|(?<!\.)\b(?P<name>[a-z]\w*)=(?P<value>{VALUE})(?!\w| is not)"  # asked for, not what was given; not a.b=c
+    rf"|(?<!\.)\b(?P<name>[a-z]\w*)=(?P<value>{VALUE})(?!\w| is not)"  # a suggested value, not a given one; not a.b=c
     r"|\bmechanism=(?:surveysynth\.)?(?P<mechanism>[A-Z]\w*)\(\)"
     r"|\b[A-Z]\w*\(\.\.\., (?P<within>[^()\n]*)\)"  # FBS(..., zeros=True)
     r"|\bStrict\(\)"
@@ -17,11 +17,15 @@ WHOLE = {"overwrite=True": "--overwrite", "Strict()": "the strict mechanism"}
 
 
 def in_words_of_plans(text: str) -> str:
-    """``FBS(..., weight='public')`` is ``weight = 'public' in [model]``, ``overwrite=True`` is ``--overwrite``."""
+    """Replace arguments in a message by entries of plans or by options of commands.
+
+    ``FBS(..., weight='public')`` becomes ``weight = 'public' in [model]``, and ``overwrite=True`` becomes
+    ``--overwrite``.
+    """
     from ..plan.sections import SECTIONS
     from ..privacy.mechanisms import in_plans
 
-    mechanisms: dict[str, str] = {}  # by their classes, the first of their names in plans
+    mechanisms: dict[str, str] = {}  # name of the class -> first name in plans
     for name, (mechanism, _) in in_plans().items():
         mechanisms.setdefault(mechanism.__name__, name)
     sections: dict[str, str] = {}
@@ -36,7 +40,7 @@ def in_words_of_plans(text: str) -> str:
             return f"mechanism = '{mechanisms[name]}' in [privacy]" if name in mechanisms else match[0]
         if match["within"]:
             return in_words_of_plans(match["within"])
-        if match["name"] not in sections or match["name"] == "weights":  # an argument of FBP, too
+        if match["name"] not in sections or match["name"] == "weights":  # also an argument of FBP
             return WHOLE.get(match[0], match[0])
         value = match["value"].replace("True", "true").replace("False", "false")
         value = re.sub(r"'?(\w+)'?: ", r"\1 = ", value) if value.startswith("{") else value

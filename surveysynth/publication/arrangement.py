@@ -1,4 +1,4 @@
-"""The layout of a table on paper: the last variable across if the page is wide enough, the other variables down."""
+"""The layout of a printed table: the last variable across if the page is wide enough, the other variables down."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pandas as pd
 from .document import Block, Document
 
 WIDTH = 124  # characters on a line of A4 in the small print of tables
-BETWEEN = " \N{MIDDLE DOT} "  # parts of a group's label
+BETWEEN = " \N{MIDDLE DOT} "  # separates the parts of a group's label
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class Arrangement:
     outer, inner : str
         The heading of the groups of rows ("" without groups), and the heading of the row labels.
     groups, rows : list of str
-        For each row the label of its group, and its own label.
+        The label of the group, and the label of the row, for each row.
     columns : list of (str, str)
-        For each column the category above it ("" without one), and its heading.
+        The category above the column ("" without a category), and the heading of the column, for each column.
     texts, marks : list of list of str
-        For each row and column the text of the cell, and its marks ("" without marks).
+        The text of the cell, and the marks of the cell ("" without marks), for each row and column.
     """
 
     outer: str
@@ -41,12 +41,12 @@ class Arrangement:
 
     @property
     def heading(self) -> str:
-        """The heading of the first column, which has the labels of groups and of rows."""
+        """The heading of the first column, which has the labels of groups and rows."""
         return BETWEEN.join(filter(None, (self.outer, self.inner)))
 
     @property
     def room(self) -> list[int]:
-        """Number of characters of the longest mark in each column, 0 in a column without marks."""
+        """Number of characters of the longest mark in each column; it is 0 without marks."""
         return [max(len(row[i]) for row in self.marks) for i in range(len(self.columns))]
 
     @property
@@ -62,17 +62,17 @@ class Arrangement:
 
     @property
     def spanners(self) -> list[tuple[str, int]]:
-        """The categories above the columns, each with the number of columns below it."""
+        """The categories above the columns, and how many columns are below each category."""
         return [(category, len(list(part))) for category, part in groupby(category for category, _ in self.columns)]
 
 
 def arranged(block: Block, document: Document, width: int = WIDTH) -> Arrangement:
-    """The layout of a block, with the last variable across if its categories fit on a line of ``width`` characters."""
+    """Lay out a block, with the last variable across if its categories fit on a line of ``width`` characters."""
     marks = [
         mark + "".join(f"[{number}]" for number in notes) for mark, notes in zip(block.marks, block.notes, strict=True)
     ]
     cells = block.cells.assign(mark=marks)
-    narrowest = sum(len(document.words(f"headings.{c}").split()[0]) for c in ("estimate", "se"))  # a category's columns
+    narrowest = sum(len(document.words(f"headings.{c}").split()[0]) for c in ("estimate", "se"))  # of one category
     if len(block.by) > 1 and cells[block.by[-1]].nunique() * narrowest <= width:
         wide = _wide(block, cells, document)
         if wide.width <= width:
@@ -119,10 +119,7 @@ def _wide(block: Block, cells: pd.DataFrame, document: Document) -> Arrangement:
 
 
 def _together(cells: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Sort the cells so that the cells of a group stand together, in their old order.
-
-    The label of the group is then printed once, and its margin stays last.
-    """
+    """Sort the cells so that the cells of a group are adjacent, in their old order, with the margin last."""
     found = [pd.factorize(cells[c])[0] for c in by[:-1]]
     return cells.iloc[np.lexsort(found[::-1])] if found else cells
 

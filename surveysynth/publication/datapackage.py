@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 PACKAGE, CSVW = "datapackage.json", "csv-metadata.json"
-TYPES = {"i": "integer", "u": "integer", "f": "number", "b": "boolean"}  # by numpy's kind of a dtype; others: string
+TYPES = {"i": "integer", "u": "integer", "f": "number", "b": "boolean"}  # by kind of dtype; others: string
 TRUE, FALSE = "True", "False"  # as pandas writes them
 
 
@@ -32,9 +32,9 @@ class Resource:
     size : int
         Size of the file in bytes.
     frame : pandas.DataFrame, optional
-        The content of a table; None for other files.
+        The content of a table.  It is None for other files.
     records : int, optional
-        Number of records of a table; by default the length of ``frame``.
+        Number of records of a table.  The default is the length of ``frame``.
     """
 
     path: str
@@ -47,7 +47,7 @@ class Resource:
 
 @dataclass(frozen=True)
 class About:
-    """Facts about the whole package, and about columns.
+    """Facts about the whole package, and labels and units of columns.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ def write_metadata(folder: Path, resources: Sequence[Resource], about: About) ->
 
 
 def data_package(resources: Sequence[Resource], about: About) -> dict[str, Any]:
-    """The content of ``datapackage.json``: titles, types, units, checksums and numbers of records of all files."""
+    """Make the content of ``datapackage.json``: titles, types, units, checksums and numbers of records of all files."""
     package = {
         "profile": "data-package", "name": about.name, "title": about.title, "description": about.description,
         **({"licenses": [_license(about.license)]} if about.license else {}),
@@ -131,7 +131,7 @@ def _field(name: str, column: pd.Series, about: About) -> dict[str, Any]:
 
 
 def csv_on_the_web(tables: Sequence[Resource], about: About) -> dict[str, Any]:
-    """The content of ``csv-metadata.json``: metadata of the csv files in the vocabulary of CSV on the Web."""
+    """Make the content of ``csv-metadata.json``: metadata of the csv files in the vocabulary of CSV on the Web."""
     group: dict[str, Any] = {"@context": "http://www.w3.org/ns/csvw", "dc:title": about.title}
     group |= {"dc:description": about.description}
     group |= {f"dc:{name}": getattr(about, name) for name in ("license", "source") if getattr(about, name)}
@@ -158,14 +158,14 @@ def _boolean() -> dict[str, str]:
 
 
 def _kind(column: pd.Series) -> str:
-    """The type of a column in the metadata: integer, number, boolean or string (for categories, too)."""
+    """Return the type of a column in the metadata: integer, number, boolean or string (also for categories)."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return "string"
     return TYPES.get(getattr(column.dtype, "kind", "O"), "string")
 
 
 def _levels(column: pd.Series) -> list[str]:
-    """The categories of a column that some record has, in order; empty for other columns."""
+    """Return the categories of a column that some record has, in order.  The list is empty for other columns."""
     if not isinstance(column.dtype, pd.CategoricalDtype):
         return []
     return [str(level) for level in column.cat.remove_unused_categories().cat.categories]

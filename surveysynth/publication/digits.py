@@ -11,15 +11,15 @@ from ..estimation.tables import QUANTITY
 
 NUMBERS = ["estimate", "se", "ci_low", "ci_high"]
 ERRORS = ["se", "ci_low", "ci_high"]
-DIGITS = 2  # of the smallest standard error; rounding changes a number by at most a twentieth of that
-MOST = 6  # digits of the largest number, whatever the standard errors
-FIXED = "fixed by construction"  # in the flag of a total
+DIGITS = 2  # digits of the smallest standard error; rounding changes a number by at most a twentieth of this error
+MOST = 6  # largest number of digits of the largest number
+FIXED = "fixed by construction"  # words in the flag of a total
 LENGTH = 4  # approximate length of an interval in standard errors
 NONE = 1e-9  # a standard error below this share of the estimate is a rounding error
 
 
 def decimals(block: pd.DataFrame) -> int:
-    """The number of decimals for all cells of one quantity; -2 means that numbers are rounded to hundreds.
+    """Return the number of decimals for one statistic of one outcome; -2 means that numbers are rounded to hundreds.
 
     The smallest standard error gets two digits.  For a share of 0 or 1, whose standard error is 0, a quarter of the
     length of the interval is used instead.
@@ -27,7 +27,7 @@ def decimals(block: pd.DataFrame) -> int:
     Parameters
     ----------
     block : pandas.DataFrame
-        The rows of one quantity, with ``estimate`` and ``se``, and with ``ci_low`` and ``ci_high`` if known.
+        The rows of this statistic, with ``estimate`` and ``se``, and with ``ci_low`` and ``ci_high`` if known.
     """
     numbers = block.reindex(columns=NUMBERS)
     estimate, se, low, high = (numbers[c].to_numpy(dtype=float) for c in NUMBERS)
@@ -42,10 +42,10 @@ def decimals(block: pd.DataFrame) -> int:
 
 
 def shown(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with its numbers rounded and converted to texts; a missing number is "".
+    """Round the numbers of a table, and convert them to texts.  The text of a missing number is empty.
 
-    The number of decimals is ``attrs["digits"]``, or by default that of :func:`decimals`.  Totals that are fixed by
-    construction are shown without standard error and interval.
+    The number of decimals is ``attrs["digits"]`` of the table, or by default the result of :func:`decimals`.  Totals
+    that are fixed by construction are shown without standard error and interval.
     """
     out = table.astype(dict.fromkeys(NUMBERS, object))
     for rows, block in blocks(table):
@@ -59,7 +59,7 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def blocks(table: pd.DataFrame) -> Iterator[tuple[pd.Index, pd.DataFrame]]:
-    """The rows of each quantity: its index and its part of the table.
+    """Yield the index and the rows of each quantity in a table.
 
     A quantity is a statistic with its outcome, category and probability.
     """
@@ -68,7 +68,7 @@ def blocks(table: pd.DataFrame) -> Iterator[tuple[pd.Index, pd.DataFrame]]:
 
 
 def written(x: float, places: int) -> str:
-    """A rounded number as text, with thousands separators; "" if it is missing."""
+    """Return a rounded number as text, with thousands separators.  The text of a missing number is empty."""
     return "" if pd.isna(x) else f"{round(float(x), places) + 0.0:,.{max(places, 0)}f}"
 
 

@@ -1,4 +1,4 @@
-"""Printed tables with their titles, notes and other texts, as the common content of all output formats."""
+"""Printed tables with titles, notes and other texts, as the common content of all output formats."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .wording import Wording
 
 PERCENT = 100  # shares are printed in percent
 SHARES = ("proportion", "poverty_rate")
-IN_UNITS = ("mean", "total", "quantile")  # of the outcome
+IN_UNITS = ("mean", "total", "quantile")  # statistics in the unit of the outcome
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Facts:
     outcomes : tuple of str
         Synthesized columns.
     kept : tuple of str
-        Columns that are published as they were collected.
+        Columns that are published unchanged.
     records : int
         Number of records in each data set.
     labels, units : mapping of str to str
@@ -37,7 +37,7 @@ class Facts:
     title, source, contact : str
         Empty if unknown.
     where : str
-        Name of the column with the condition that selects the records; empty if the tables are of all records.
+        Name of the column with the condition that selects records.  It is empty if the tables are of all records.
     """
 
     outcomes: tuple[str, ...]
@@ -51,7 +51,7 @@ class Facts:
     where: str = ""
 
     def called(self, name: str) -> str:
-        """The label of a column, or its name if it has no label.
+        """Return the label of a column, or the name of the column if it has no label.
 
         If another column has the same label, the name is added to the label.
         """
@@ -78,14 +78,14 @@ class Block:
         The texts of the cells: the ``by`` columns, ``estimate``, ``se``, ``ci_low``, ``ci_high``, ``n``.  If a number
         is suppressed or missing, its text is a symbol.
     numbers : pandas.DataFrame
-        The numbers of the cells, without the ``by`` columns; NaN if the text is a symbol.
+        The numbers of the cells, without the ``by`` columns.  If the text is a symbol, the number is NaN.
     decimals : int
         Number of decimals; -2 means that numbers are rounded to hundreds.
     marks, quality : tuple of str
-        For each row the mark of its quality class ("" without a mark), and the name of the class in words ("" without
+        For each row, the mark of its quality class ("" without a mark), and the printed name of the class ("" without
         an estimate).
     notes : tuple of tuple of int
-        For each row the numbers of its notes in the document.
+        For each row, the numbers of its notes in the document.
     """
 
     name: str
@@ -115,7 +115,7 @@ class Document:
     notes : tuple of str
         Texts of note 1, note 2, ... of the blocks.
     suppressed : str
-        The reason why cells are suppressed; empty if no cell is.
+        The reason why cells are suppressed.  It is empty if no cell is suppressed.
     technical : str
         The privacy report.
     symbols : Symbols
@@ -148,7 +148,7 @@ class Document:
 
     @property
     def classes(self) -> dict[str, str]:
-        """The printed meaning of each quality class, keyed by the class's name in the wording file."""
+        """The printed meaning of each quality class, by the name of the class in the wording file."""
         meanings, low = dict[str, str](), 0.0
         for each in self.symbols.classes:
             which = "below" if low == 0 else "above" if each is self.symbols.worst else "between"
@@ -161,7 +161,7 @@ class Document:
 def document(
     table: pd.DataFrame, by: Sequence[str], report: PrivacyReport, facts: Facts, symbols: Symbols, words: Wording
 ) -> Document:
-    """A document of printed tables with their titles, notes and legends.
+    """Make a document of printed tables with titles, notes and legends.
 
     Parameters
     ----------
@@ -243,14 +243,14 @@ def _block(
 
 
 def _label(value: object, words: Wording) -> str:
-    """The text of a category on one line, with words for the total and for an empty category."""
+    """Return the text of a category on one line.  The total and the empty category get words."""
     if value == TOTAL:
         return words("headings.total")
     return " ".join(str(value).split()) or words("headings.blank")
 
 
 def _title(row: pd.Series, by: Sequence[str], facts: Facts, words: Wording) -> str:
-    """The title of a block, as in "Mean of income, euros, by region and sex"."""
+    """Return the title of a block, as in "Mean of income, euros, by region and sex"."""
     statistic, outcome = str(row["statistic"]), str(row["outcome"])
     values = {"outcome": facts.called(outcome)}
     if statistic == "proportion":

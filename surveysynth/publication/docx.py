@@ -1,4 +1,4 @@
-"""Tables as a docx, which pandoc makes from their Markdown."""
+"""Write tables as a docx, which pandoc makes from Markdown."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def write_docx(document: Document, path: Path) -> None:
 
 
 def _write_reference(path: Path) -> None:
-    """Write a reference file for pandoc: the default styles, A4 landscape, and smaller print in tables and lists."""
+    """Write a reference file for pandoc: default styles, A4 landscape, and smaller print in tables and lists."""
     own = subprocess.run(["pandoc", "--print-default-data-file", "reference.docx"], capture_output=True, check=True)
     with zipfile.ZipFile(BytesIO(own.stdout)) as given, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
         for name in given.namelist():

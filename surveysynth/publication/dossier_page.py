@@ -1,4 +1,4 @@
-"""The pages of a dossier to sign, or of its public version: the parts of a page, and output as html and PDF."""
+"""The pages of a dossier or of its public version: the parts of a page, and output as html and PDF."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Items:
-    """A list; with ``boxes`` each item has a box to tick, and the text ``room`` asks for a reason in handwriting."""
+    """A list of texts.  ``boxes`` adds boxes to tick, and the text ``room`` asks for a handwritten reason."""
 
     items: tuple[str, ...]
     boxes: bool = False
@@ -56,7 +56,7 @@ class Items:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A paragraph; if ``strong``, it has a frame."""
+    """A paragraph.  If ``strong``, it has a frame."""
 
     text: str
     strong: bool = False
@@ -73,7 +73,7 @@ class Picture:
 
     @property
     def source(self) -> str:
-        """The picture as a data URL, so that the page needs no other file."""
+        """The picture as a data URL, so that the html page needs no other file."""
         kinds = {".svg": "svg+xml", ".png": "png"}
         return f"data:image/{kinds[self.file.suffix]};base64,{base64.b64encode(self.file.read_bytes()).decode()}"
 
@@ -99,7 +99,7 @@ Block = Grid | Items | Lines | Paragraph | Picture | Signatures
 
 @dataclass(frozen=True)
 class Section:
-    """A heading with the blocks below it; ``new_page`` starts a new page."""
+    """A heading with the blocks below it.  With ``new_page``, it starts a new page."""
 
     heading: str
     blocks: tuple[Block, ...]
@@ -131,12 +131,12 @@ class Dossier:
 
 
 def listed(items: Sequence[str], **how: object) -> Items:
-    """The texts as a list; ``how`` has further fields of :class:`Items`."""
+    """Make a list of texts.  ``how`` has further fields of :class:`Items`."""
     return Items(tuple(items), **how)  # type: ignore[arg-type]
 
 
 def html(dossier: Dossier) -> str:
-    """The dossier as one html page, which needs no other file and prints on A4."""
+    """Return the dossier as one html page, which needs no other file and prints on A4."""
     from jinja2 import Environment, PackageLoader
 
     environment = Environment(
@@ -151,13 +151,13 @@ def pdf(page: str, path: Path) -> str:
     Parameters
     ----------
     page : str
-        From :func:`html`.
+        The page that :func:`html` returns.
     path : Path
 
     Returns
     -------
     str
-        An empty text if the PDF was written; otherwise why not, and what to do.
+        An empty text if the PDF was written; otherwise the reason, and what to do.
     """
     package, command = importlib.util.find_spec("weasyprint"), shutil.which("weasyprint")
     if package is None and command is None:
@@ -173,20 +173,16 @@ def pdf(page: str, path: Path) -> str:
 
 
 def _by_package(page: str) -> bytes:
-    """The PDF, made by the Python package; b"" if that fails.
-
-    It is made in this process, because in a process with R another Python process would load the libraries of R.
-    """
+    """Make the PDF in this process: under R, another process would load R's libraries.  Return b"" on failure."""
     try:
         import weasyprint
 
         weasyprint.LOGGER.setLevel(logging.CRITICAL)
         return bytes(weasyprint.HTML(string=page).write_pdf())
-    except Exception:  # a library is missing, or is the wrong one, as R's ssl: the html is still written
+    except Exception:  # a library is missing or is another version, such as R's ssl: the html is still written
         return b""
 
 
 def _by_command(command: str, page: str) -> bytes:
-    """The PDF, made by Debian's command."""
     done = subprocess.run([command, "-q", "-", "-"], input=page.encode(), capture_output=True, check=False)
     return done.stdout

@@ -1,4 +1,4 @@
-"""Texts of printed tables in plain words: what is protected, what is not, the error to expect, and footnotes."""
+"""Texts of printed tables: who is protected, what is not protected, the expected error, and footnotes."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ SUPPRESSED = re.compile("suppressed: fewer than (?P<min_cell>[0-9]+) records, [^
 
 
 def most_guessed(epsilon: float) -> tuple[str, bool]:
-    """The largest possible percentage of right guesses about a unit, as a text, and whether the protection is weak.
+    """Return the largest possible percentage of right guesses about a unit, and whether the protection is weak.
 
-    The guess is between the true answers of a unit and other answers, which are equally likely before the release.  The
-    probabilities of any release under the two differ at most by a factor of e^(2 epsilon).  By Bayes' theorem the
-    likelier answers then have a probability of at most 1 / (1 + e^(-2 epsilon)).  The percentage is rounded up.  The
-    protection is weak if less than 1% of the guesses are wrong.
+    The intruder guesses between the true answers of a unit and other answers, which are equally likely before the
+    release.  The probabilities of any release given the two answers differ by a factor of at most e^(2 epsilon).  By
+    Bayes' theorem, the likelier answers then have a probability of at most 1 / (1 + e^(-2 epsilon)).  The percentage is
+    rounded up and returned as a text.  The protection is weak if less than 1% of the guesses are wrong.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def most_guessed(epsilon: float) -> tuple[str, bool]:
 
 
 def protected(kind: str, epsilon: float, unit: str | None, words: Wording) -> str:
-    """A sentence on who is protected, and how far."""
+    """Write the sentence on who is protected, and how far."""
     what = words("units.record") if unit is None else words("units.group", column=unit)
     if kind == "none":
         return words("protected.none", unit=what)
@@ -60,14 +60,14 @@ def protected(kind: str, epsilon: float, unit: str | None, words: Wording) -> st
 
 
 def unprotected(columns: Sequence[str], records: int, words: Wording) -> str:
-    """A sentence on the columns that are published as they were collected."""
+    """Write the sentence on the columns that are published unchanged."""
     if not columns:
         return words("unprotected.nothing", records=f"{records:,}")
     return words("unprotected.columns", columns=listed(columns, words))
 
 
 def error_to_expect(table: pd.DataFrame, report: PrivacyReport, symbols: Symbols, words: Wording) -> str:
-    """A sentence on how far the estimates of a table may be off."""
+    """Write the sentence on the error to expect in the estimates of a table."""
     if report.little_left:
         return words("error.little_left")
     estimate, se = (table[c].to_numpy(dtype=float, na_value=np.nan) for c in ("estimate", "se"))
@@ -83,13 +83,13 @@ def error_to_expect(table: pd.DataFrame, report: PrivacyReport, symbols: Symbols
 
 
 def suppressed(table: pd.DataFrame, words: Wording) -> str:
-    """The reason why cells are suppressed; an empty text if no cell is."""
+    """Return the reason why cells are suppressed.  The text is empty if no cell is suppressed."""
     found = (SUPPRESSED.search(flags) for flags in table["flag"].astype(object).fillna(""))
     return next((words("symbols.suppressed", **each.groupdict()) for each in found if each), "")
 
 
 def notes_of(table: pd.DataFrame, report: PrivacyReport, words: Wording) -> list[list[str]]:
-    """The notes of every row in plain words: one for each flag, and one if failed diagnostics were accepted.
+    """Return the notes of every row: one for each flag, and one if failed diagnostics were accepted.
 
     The flag of a suppressed cell gets no note, because the cell has a symbol.
     """
@@ -108,6 +108,6 @@ def _note(flag: str, words: Wording) -> str:
 
 
 def listed(names: Sequence[str], words: Wording) -> str:
-    """Names in a sentence, as "region, age and sex"."""
+    """Join names as in a sentence: "region, age and sex"."""
     *first, last = names
     return words("titles.and").join([", ".join(first), last]) if first else last

@@ -1,4 +1,4 @@
-"""The list of formats of published tables, which releases, release folders and the command line use.
+"""The formats of published tables, for releases, release folders and the command line.
 
 To add a format, write a function and add a line to ``FORMATS``.  The module of a format is imported when it is used.
 """
@@ -27,7 +27,7 @@ class Format:
     Attributes
     ----------
     writer : str or function
-        A function of the document that returns a text; or its name, "module:function", in this package.
+        A function that returns the text of a document, or the name of the function in this package, "module:function".
     to_file : bool
         Whether the function writes the file itself.  Its arguments are then the document and the path.
     in_full : bool
@@ -35,7 +35,7 @@ class Format:
     in_folder : bool
         Whether every release folder has tables in this format.
     program : str
-        A program that must be installed; empty if none is needed.
+        The name of a program that must be installed.  It is empty if no program is needed.
     """
 
     writer: str | Callable[..., Any]
@@ -70,7 +70,7 @@ FORMATS: dict[str, Format] = {  # by the ending of a file's name
 
 
 def format_of(path: Path) -> Format:
-    """The format of tables for the suffix of a file name.
+    """Return the format of tables for the suffix of a file name.
 
     Raises
     ------

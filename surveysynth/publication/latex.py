@@ -1,4 +1,4 @@
-"""Tables as a LaTeX document of long tables, which may span pages and repeat their headings on each."""
+"""Write tables as a LaTeX document of long tables, whose headings are repeated on each page."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SPECIAL = {
 
 
 def latex(document: Document) -> str:
-    """A complete LaTeX document, which pdflatex compiles with packages that every LaTeX installation has.
+    """Return a complete LaTeX document, for which pdflatex needs only packages of every LaTeX installation.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def latex(document: Document) -> str:
 
 
 def escaped(text: str) -> str:
-    """The text with the special characters of LaTeX escaped."""
+    """Escape the special characters of LaTeX in a text."""
     return "".join(SPECIAL.get(sign, sign) for sign in text)
 
 
@@ -77,7 +77,7 @@ def _list(items: list[str]) -> str:
 
 
 def _table(block: Block, document: Document) -> str:
-    """A long table, whose caption and headings are repeated on every page."""
+    """Return a long table, whose caption and headings are repeated on every page."""
     sheet, words = arranged(block, document), document.words
     width = len(sheet.columns) + 1
     title = escaped(block.title)
@@ -95,10 +95,7 @@ def _table(block: Block, document: Document) -> str:
 
 
 def _headings(sheet: Arrangement) -> list[str]:
-    """The lines of headings: categories with a rule over their columns, then headings of columns, one word on a line.
-
-    The heading of the first column is wrapped to the width of the labels below it.
-    """
+    """Return the lines of headings: categories with a rule below, then headings of columns, one word on a line."""
     words = [r"\shortstack[r]{" + r"\\".join(map(escaped, heading.split())) + "}" for _, heading in sheet.columns]
     lines = textwrap.wrap(sheet.heading, max(map(len, [*sheet.heading.split(), *sheet.rows])))
     over = r"\shortstack[l]{" + r"\\".join(map(escaped, lines)) + "}"
@@ -114,7 +111,7 @@ def _headings(sheet: Arrangement) -> list[str]:
 
 
 def _rows(sheet: Arrangement) -> list[str]:
-    """The rows of a table, with the label of a group on a line above its first row."""
+    """Return the rows of a table.  The label of a group is on a line above the first row of the group."""
     lines, before, room = [], "", sheet.room
     for group, label, texts, marks in zip(sheet.groups, sheet.rows, sheet.texts, sheet.marks, strict=True):
         if group != before:
@@ -126,6 +123,6 @@ def _rows(sheet: Arrangement) -> list[str]:
 
 
 def _cell(text: str, mark: str, room: int) -> str:
-    """A number with its marks.  If the column has marks, every cell has space for them, so that digits are aligned."""
+    """Return a number with its marks.  In a column with marks, every cell has space for them, to align digits."""
     shown = f"$-${escaped(text[1:])}" if text[:1] == "-" else escaped(text)
     return rf"{shown}\makebox[{0.45 * room:g}em][l]{{\,{escaped(mark)}}}" if room else shown

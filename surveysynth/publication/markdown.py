@@ -1,4 +1,4 @@
-"""Tables as Markdown with pipe tables, which pandoc and GitHub can read."""
+"""Write tables as Markdown with pipe tables, which pandoc and GitHub can read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WIDTH = 80  # characters on a line in an editor, or in the larger print of a doc
 
 
 def markdown(document: Document) -> str:
-    """The document as Markdown: title, protection and errors, tables, notes, symbols, glossary, technical notes.
+    """Return the document as Markdown: title, protection, tables, notes, symbols, glossary, technical notes.
 
     Parameters
     ----------
@@ -41,12 +41,12 @@ def markdown(document: Document) -> str:
 
 
 def escaped(text: str) -> str:
-    """The text with the special characters of Markdown escaped."""
+    """Escape the special characters of Markdown in a text."""
     return re.sub(r"([\\`*_{}\[\]<>#|~$^@])", r"\\\1", text)
 
 
 def _item(line: str) -> str:
-    """A line of the report as an item of a list; a line that is already an item becomes a subitem."""
+    """Make a list item of a line of the report.  A line that is an item already becomes a subitem."""
     text = line.removeprefix("  - ")
     return f"- {escaped(text)}" if text == line else f"  - {escaped(text)}"
 
@@ -56,10 +56,7 @@ def _listed(items: list[str]) -> str:
 
 
 def _table(block: Block, document: Document) -> str:
-    """A block as a pipe table.
-
-    A pipe table has only one line of headings, so a heading includes its category, and groups are a column.
-    """
+    """Return a block as a pipe table, whose only line of headings includes the categories."""
     sheet = arranged(block, document, WIDTH)
     grouped = any(sheet.groups)
     headings = [*([escaped(sheet.outer)] if grouped else []), escaped(sheet.inner)]
@@ -69,6 +66,6 @@ def _table(block: Block, document: Document) -> str:
         cells = [escaped(f"{text} {mark}".rstrip()) for text, mark in zip(texts, marks, strict=True)]
         lines.append([*([escaped(group)] if grouped else []), escaped(label), *cells])
     columns = [[*heading.split(), *cells] for heading, *cells in zip(*lines, strict=True)]
-    widths = [max(map(len, texts), default=0) + 2 for texts in columns]  # pandoc sets relative column widths by these
+    widths = [max(map(len, texts), default=0) + 2 for texts in columns]  # pandoc makes column widths proportional
     rule = [":" + "-" * width if i < left else "-" * width + ":" for i, width in enumerate(widths)]
     return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], rule, *lines[1:]])

@@ -14,7 +14,7 @@ from ..errors import InputError
 
 @dataclass(frozen=True)
 class QualityClass:
-    """A quality class: coefficients of variation below a limit, with a mark and the class's name in the wording."""
+    """A class of coefficients of variation below a limit, with its mark and its name in the wording file."""
 
     below: float
     mark: str
@@ -49,10 +49,11 @@ class Symbols:
         return self.classes[-1]
 
     def ratings(self, table: pd.DataFrame) -> pd.Series:
-        """The :class:`QualityClass` of every row; None for a row without a standard error, and for a suppressed cell.
+        """Return the :class:`QualityClass` of every row, or None.
 
-        The coefficient of variation is the standard error over the absolute estimate.  A total without error is in the
-        best class.  A share of 0 or 1 gets None, because its standard error is 0 although its interval has a length.
+        The class depends on the coefficient of variation, the standard error over the absolute estimate.  A total
+        without error is in the best class.  Rows without a standard error and suppressed cells get None.  So do shares
+        of 0 or 1: their standard error is 0 although the interval has a length.
         """
         numbers = table.reindex(columns=["estimate", "se", "ci_low", "ci_high"])
         estimate, se, low, high = (numbers[c].to_numpy(dtype=float, na_value=np.nan) for c in numbers)
@@ -66,7 +67,7 @@ class Symbols:
 
 NONE = float("inf")
 SYMBOLS = {
-    # letters of Statistics Canada's table symbols: E is to be used with caution, F is too unreliable to be published
+    # letters of Statistics Canada: E means use with caution, F means too unreliable to be published
     "statcan": Symbols(
         "x",
         "..",
@@ -90,7 +91,7 @@ SYMBOLS = {
 
 
 def symbols_of(symbols: str | Mapping[str, Any] | None) -> Symbols:
-    """The :class:`Symbols` for an argument ``symbols``.
+    """Return the :class:`Symbols` for an argument ``symbols``.
 
     Parameters
     ----------
@@ -115,7 +116,7 @@ def symbols_of(symbols: str | Mapping[str, Any] | None) -> Symbols:
     plain, wrong = SYMBOLS["uk"], set(symbols) - {"suppressed", "missing", "unreliable", "limit"}
     if wrong:
         raise InputError(
-            f"symbols has {', '.join(sorted(map(repr, wrong)))}; it can say suppressed, missing, unreliable and limit"
+            f"symbols has {', '.join(sorted(map(repr, wrong)))}; it may have suppressed, missing, unreliable and limit"
         )
     limit = symbols.get("limit", plain.classes[-2].below)
     if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not limit > 0:

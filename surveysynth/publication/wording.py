@@ -45,7 +45,7 @@ class Wording:
         return dict(self._sections[FREE])
 
     def __call__(self, entry: str, **values: object) -> str:
-        """The text with the name "section.name", with values in place of its placeholders."""
+        """Return the text with the name "section.name", with values in place of its placeholders."""
         section, _, name = entry.partition(".")
         return str(self._sections[section][name]).format(**values)
 
@@ -56,7 +56,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _checked(path: Path) -> dict[str, Any]:
-    """The words in a file, after the checks of :class:`Wording` (InputError)."""
+    """Read the wording from a file.  Raise InputError as :class:`Wording` describes."""
     try:
         sections = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -76,7 +76,7 @@ def _checked(path: Path) -> dict[str, Any]:
 
 
 def _texts(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """All texts by "section.name"; the glossary as a whole counts as one text."""
+    """Return all texts by "section.name".  The glossary as a whole counts as one text."""
     texts: dict[str, Any] = {}
     for section, value in sections.items():
         if section == FREE and isinstance(value, dict):

@@ -17,13 +17,13 @@ from .digits import NUMBERS
 from .document import Block, Document
 
 CREATED = datetime(2000, 1, 1, tzinfo=UTC)  # a fixed time, so that the same tables give the same file
-JOINER = "\N{WORD JOINER}"  # breaks up what gptables would read as a note or as a link
+JOINER = "\N{WORD JOINER}"  # separates characters that gptables would read as a note or a link
 LABEL, NUMBER, QUALITY, TERM, TEXT = (12, 40), 16, 22, 26, 90  # widths of columns; least and largest for labels
 WIDE = 1.25  # width of a digit of the tables, in Excel's unit for columns
 LINE = 16  # points
 A4 = 9  # Excel's number for this paper size
-ABOVE = 2  # rows above the headings of a sheet of texts: its title and how to read it
-LEVELS = 3  # columns of labels that gptables knows
+ABOVE = 2  # number of rows above the headings of a sheet of texts: title and instructions
+LEVELS = 3  # largest number of columns that gptables treats as labels
 AS_THEY_ARE = {
     "strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False,
     "in_memory": True,  # not in temporary files, which a killed run would leave behind
@@ -33,8 +33,8 @@ AS_THEY_ARE = {
 def write_workbook(document: Document, path: Path) -> None:
     """Write a workbook with cover, contents, notes, one sheet for each table, technical notes and glossary.
 
-    Numbers are numeric cells, rounded as in print and shown with the same decimals.  In place of a missing number there
-    is a symbol, so that no cell is empty.  No cells are merged.
+    Numbers are numeric cells, rounded as in print and shown with the same decimals.  A missing number is replaced by a
+    symbol, so that no cell is empty.  No cells are merged.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def write_workbook(document: Document, path: Path) -> None:
         contact=[_plain(document.contact)] if document.contact else None,
     )  # fmt: skip
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="No note text provided", category=UserWarning)  # a sheet of ours
+        warnings.filterwarnings("ignore", message="No note text provided", category=UserWarning)  # we make the notes
         warnings.simplefilter("ignore", pd.errors.Pandas4Warning)  # meant for the authors of gptables
         book = produce_workbook(
             str(path), _notes(document) | tables | _explanations(document), theme=_theme(), auto_width=False,
@@ -72,7 +72,6 @@ def write_workbook(document: Document, path: Path) -> None:
 
 
 def _notes(document: Document) -> dict[str, Any]:
-    """The sheet of numbered notes, if there are any."""
     words = document.words
     if not document.notes:
         return {}
@@ -82,7 +81,6 @@ def _notes(document: Document) -> dict[str, Any]:
 
 
 def _explanations(document: Document) -> dict[str, Any]:
-    """The sheets of technical notes and of the glossary."""
     words = document.words
     glossary = {words("headings.term"): [*words.glossary], words("headings.meaning"): [*words.glossary.values()]}
     return {
@@ -94,17 +92,16 @@ def _explanations(document: Document) -> dict[str, Any]:
 
 
 def _technical(document: Document) -> list[str]:
-    """The lines of the privacy report."""
     return [line for line in document.technical.splitlines() if line.strip()]
 
 
 def _theme() -> Any:
-    """The theme of gptables, with texts aligned to the top of cells."""
+    """Return the theme of gptables, changed so that texts are at the top of cells."""
     from gptables import gptheme
 
     theme = deepcopy(gptheme)
     for update in (theme.update_index_1_format, theme.update_index_2_format, theme.update_index_3_format):
-        update({"valign": "top"})  # next to a text of several lines, a label is beside the first line
+        update({"valign": "top"})  # a label is then next to the first line of a text of several lines
     theme.update_data_format({"valign": "top"})
     return theme
 
@@ -123,7 +120,7 @@ def _set_cover(book: Any, cover: Any, document: Document) -> None:
 
 
 def _set_sheets_of_texts(book: Any, document: Document) -> None:
-    """Set row heights and column widths of the sheets of contents, notes, glossary and technical notes (if any)."""
+    """Set row heights and column widths of the sheets of contents, notes, glossary and technical notes."""
     words = document.words
     for name, column in (
         ("contents", [*([words("headings.notes")] if document.notes else []), *(b.title for b in document.blocks)]),
@@ -134,7 +131,7 @@ def _set_sheets_of_texts(book: Any, document: Document) -> None:
 
 
 def _set_texts(sheet: Any, texts: Iterable[str], *, terms: bool) -> None:
-    """Set row heights and column widths for a column of texts; with ``terms`` it is the second column."""
+    """Set row heights and column widths for a column of texts.  With ``terms``, it is the second column."""
     if terms:
         sheet.set_column(0, 0, TERM)
     sheet.set_column(int(terms), int(terms), TEXT)
@@ -144,7 +141,7 @@ def _set_texts(sheet: Any, texts: Iterable[str], *, terms: bool) -> None:
 
 
 def _set_table(sheet: Any, table: Any, block: Block) -> None:
-    """Set column widths and row heights; headings are frozen on the screen and repeated on printed pages."""
+    """Set column widths and row heights.  Freeze the headings on the screen, and repeat them on printed pages."""
     labels, top = len(block.by) or 1, table.data_range[0]
     columns = [[heading, *(getattr(x, "string", str(x)) for x in table.table[heading])] for heading in table.table]
     widths = [min(max(len(max(texts, key=len)) + 2, LABEL[0]), LABEL[1]) for texts in columns[:labels]]
@@ -168,12 +165,11 @@ def _set_paper(sheet: Any) -> None:
 
 
 def _height(text: str, width: int) -> int:
-    """The height of a text in a column, in points."""
     return LINE * len(textwrap.wrap(text, width) or [""])
 
 
 def _texts(name: str, columns: dict[str, list[str]], document: Document) -> Any:
-    """A sheet of texts, as gptables defines tables."""
+    """Make a sheet of texts, as a table of gptables."""
     from gptables import GPTable
 
     title = document.words(f"headings.{name.removesuffix('_table')}")
@@ -184,7 +180,7 @@ def _texts(name: str, columns: dict[str, list[str]], document: Document) -> Any:
 
 
 def _table(block: Block, document: Document) -> Any:
-    """A block as a table of gptables: labels, numbers, numbers of records, and quality classes."""
+    """Make a table of gptables from a block: labels, numbers, numbers of records, and quality classes."""
     from gptables import GPTable
 
     words = document.words
@@ -204,7 +200,7 @@ def _table(block: Block, document: Document) -> Any:
             for x, text in zip(block.numbers[c], block.cells[c], strict=True)
         ]
     columns[words("headings.quality")] = [
-        _text(f"{word} {mark}".strip() or estimate)  # a symbol, where there is no estimate
+        _text(f"{word} {mark}".strip() or estimate)  # without an estimate, a symbol
         for word, mark, estimate in zip(block.quality, block.marks, block.cells["estimate"], strict=True)
     ]
     marked = [words("sheet.symbol", mark=mark, meaning=meaning) for mark, meaning in document.legend.items()]
@@ -227,7 +223,7 @@ def _table(block: Block, document: Document) -> Any:
 
 
 def _unmarked(block: Block, document: Document) -> list[str]:
-    """The meanings of the quality classes in a block that have no mark."""
+    """Return the meanings of the quality classes in a block that have no mark."""
     names = [each.name for each in document.symbols.classes if not each.mark]
     return [f"{document.classes[name]}." for name in names if document.words(f"quality.{name}") in block.quality]
 
@@ -237,22 +233,22 @@ def _number(x: float, places: int) -> float:
 
 
 def _different(names: list[str]) -> list[str]:
-    """Headings made unique by numbers, because a workbook needs different headings."""
+    """Make headings unique by adding numbers, because a workbook needs different headings."""
     return [name if names.count(name) == 1 else f"{name} ({i})" for i, name in enumerate(names, 1)]
 
 
 def _plain(text: str) -> str:
-    """The text, changed so that gptables does not read a part of it as a reference to a note or as a link."""
+    """Change a text so that gptables does not read a part of it as a note or a link."""
     return text.replace("$$", f"${JOINER}$").replace("](", f"]{JOINER}(")
 
 
 def _text(text: str) -> Any:
-    """The text of a cell for gptables, which accepts plain text only if it has a Latin letter or a digit."""
+    """Return the text of a cell for gptables, which accepts plain text only if it has a Latin letter or a digit."""
     from gptables.core.gptable import FormatList
 
     return _plain(text) if re.search("[a-zA-Z0-9]", text) else FormatList([{}, _plain(text)])
 
 
 def _title(text: str) -> Any:
-    """The title of a sheet for gptables, which also puts it in a cell of the contents."""
+    """Return the title of a sheet for gptables, which also puts it in a cell of the contents."""
     return _plain(text) if re.search("[a-zA-Z0-9]", text) else [{}, _plain(text)]

@@ -1,1 +1,1 @@
-"""What leaves the agency: the release, the folder of a release, and cell suppression in its tables."""
+"""Releases: what an agency publishes, the folder with its files, and cell suppression in tables."""

@@ -1,6 +1,6 @@
 """Charge a release to the ledger of its survey, as the last step before its files appear at their path.
 
-    compute, stage, write unfinished.json  ->  charge  ->  name the entry in the manifest  ->  move, rename
+    compute, stage, write unfinished.json  ->  charge  ->  write the entry's number into the manifest  ->  move
 
 "Staged" files are complete and on the disk, in a hidden folder next to the path of the release.  If a run is killed
 before the charge, the next run for the same path removes the staged folder.  If a run is killed after the charge,
@@ -42,7 +42,7 @@ NO_ENTRY = {"entry": 0, "head": "0" * 64}  # placeholder in the manifest until t
 
 
 def spends(release: Contents) -> dict[str, Any]:
-    """The expense of a release, as arguments of :meth:`surveysynth.Ledger.spend`."""
+    """Return the expense of a release as arguments of :meth:`surveysynth.Ledger.spend`."""
     report = release.privacy
     each = (None, None) if report.kind == "none" else (report.epsilon, report.epsilon_replace_one)
     up_to = "" if report.delta is None else f", delta = {report.delta:.3g}"
@@ -56,7 +56,7 @@ def spends(release: Contents) -> dict[str, Any]:
 def charge(
     staging: Path, spent: dict[str, Any], ledger: Ledger, entered: list[Entry], *, overwrite: bool = False
 ) -> None:
-    """Charge a staged release to a ledger, and name the ledger entry in the manifest of the release.
+    """Charge a staged release to a ledger, and write the reference of the ledger entry into its manifest.
 
     ``spent`` has the arguments of :meth:`surveysynth.Ledger.spend`.  The new entry is appended to the list ``entered``
     as soon as the ledger has it, even if a later step fails.
@@ -64,7 +64,7 @@ def charge(
     Raises
     ------
     PrivacyError
-        The cap would be exceeded, or the ledger cannot be written.  Nothing was charged, if ``entered`` is empty.
+        The cap would be exceeded, or the ledger cannot be written.  If ``entered`` is empty, nothing was charged.
     """
     salt = new_id()
     where = {"ledger": str(ledger.path.absolute()), "survey": ledger.survey, "head": ledger.head}
@@ -73,7 +73,7 @@ def charge(
     with whole_file(whole) as stream:
         stream.write(json.dumps(note).encode())
     os.replace(whole, staging / UNFINISHED)
-    sync(staging)  # before the entry, or after a loss of power there could be an entry without its release
+    sync(staging)  # before the charge; else a loss of power could leave a ledger entry without its release
     try:
         entered.append(ledger.spend(**spent, salt=salt))
     except BaseException:
@@ -86,9 +86,9 @@ def charge(
 
 
 def unfinished(path: Path) -> Path | None:
-    """The staged folder of an interrupted run for this path, if the run was charged; None if there is no such folder.
+    """Return the staged folder of an interrupted run for this path, or None if there is no such folder.
 
-    Staged folders that were not charged are removed.
+    Only folders of runs that were charged are returned.  Other staged folders are removed.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def unfinished(path: Path) -> Path | None:
 
 
 def how_to_publish(ledger: Ledger, entry: Entry) -> str:
-    """The command that publishes a release that is kept next to its ledger."""
+    """Return the shell command that publishes a release kept next to its ledger."""
     return f"surveysynth resume PLACE --ledger {str(ledger.path)!r} --survey {ledger.survey!r} --entry {entry.number}"
 
 
@@ -120,9 +120,9 @@ def resume(path: str | Path, *, ledger: Ledger | None = None, entry: int | None 
         The folder to which the release was to be written.
     ledger : Ledger, optional
         The ledger of a release that was charged when it was made (``synthesize(ledger=)``).  The files of such a
-        release are kept beside the ledger until the release is written.
+        release are kept next to the ledger until the release is written.
     entry : int, optional
-        Number of the ledger entry of the release.  It is needed if several releases are kept beside the ledger.
+        Number of the ledger entry of the release.  It is needed if several releases are kept next to the ledger.
 
     Returns
     -------
@@ -152,12 +152,12 @@ def resume(path: str | Path, *, ledger: Ledger | None = None, entry: int | None 
         return _published(path, ledger, entry)
     raise InputError(
         f"there is nothing to resume for {str(path)!r}: no run for it was charged and not finished. What was entered "
-        "when it was made is kept beside its ledger: say ledger=Ledger(...), or --ledger and --survey"
+        "when it was made is kept beside its ledger: give ledger=Ledger(...), or --ledger and --survey"
     )
 
 
 def _charged(path: Path) -> list[Path]:
-    """The charged staged folders of a path, or of a ledger.  Staged folders that were not charged are removed."""
+    """List the charged staged folders of a release path or of a ledger.  Remove the other staged folders."""
     charged = []
     for staging in left_behind(path):
         ledger, note = _note(staging)
@@ -175,7 +175,7 @@ def _charged(path: Path) -> list[Path]:
 
 
 def _entry_and_note(staging: Path) -> tuple[Entry, dict[str, Any]]:
-    """The ledger entry of a staged folder that was charged, and the content of its ``unfinished.json``."""
+    """Return the ledger entry of a charged staged folder, and the content of its ``unfinished.json``."""
     ledger, note = _note(staging)
     entry = ledger.find(note["salt"])
     assert entry is not None  # _charged() has found it
@@ -207,9 +207,9 @@ def _published(path: Path, ledger: Ledger, number: int | None) -> Path:
             + (f"; these are: {listed}" if kept else "")
         )
     if number is None and len(kept) > 1:
-        raise InputError(f"several releases are kept beside the ledger, so say which, entry= (--entry): {listed}")
+        raise InputError(f"several releases are kept beside the ledger, so give one as entry= (--entry): {listed}")
     entry, staging = kept[number] if number is not None else next(iter(kept.values()))
-    if not _is_entry(entry, path):  # else an earlier resume() was killed before its last step
+    if not _is_entry(entry, path):  # if it is, an earlier resume() was killed before its last step
         try:
             with whole_folder(path, mode=PUBLIC) as place:
                 for part in ("public", "internal"):
@@ -225,13 +225,12 @@ def _published(path: Path, ledger: Ledger, number: int | None) -> Path:
 
 
 def _is_entry(entry: Entry, path: Path) -> bool:
-    """Whether the release at a path is the one with this ledger entry."""
     file = path / "public" / "manifest.json"
     return file.is_file() and json.loads(unsealed(file)).get("ledger") == entry.reference
 
 
 def _note(staging: Path) -> tuple[Ledger, dict[str, Any]]:
-    """The ledger that ``unfinished.json`` of a staged release names, and the whole content of that file."""
+    """Return the ledger named in ``unfinished.json`` of a staged release, and the whole content of that file."""
     note = json.loads((staging / UNFINISHED).read_text(encoding="utf-8"))
     if not Path(note["ledger"]).is_file():
         raise InputError(

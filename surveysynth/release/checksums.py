@@ -18,7 +18,7 @@ from ..errors import InputError
 
 
 def described(file: Path) -> dict[str, Any]:
-    """The entry of one file in a manifest.
+    """Return the manifest entry of a file: its checksums and, for a table, its size.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def described(file: Path) -> dict[str, Any]:
 
 
 def verify(folder: Path, published: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse files that differ from the published ones.
+    """Raise InputError if files differ from the published ones.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def verify(folder: Path, published: Mapping[str, Mapping[str, Any]]) -> None:
     Raises
     ------
     InputError
-        Files are missing, or have other records, columns or content; the message names all of them.
+        Files are missing, or have other numbers of records or columns, or other content.  The message lists the files.
     """
     faults = [f"{name!r} {fault}" for name, file in published.items() if (fault := _fault(folder / name, file))]
     if faults:
@@ -62,7 +62,7 @@ def verify(folder: Path, published: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def _fault(file: Path, published: Mapping[str, Any]) -> str:
-    """How a file differs from the published one; an empty text if it does not."""
+    """Describe how a file differs from the published file.  The text is empty if the two agree."""
     if not file.is_file():
         return "is missing"
     found = described(file)
@@ -75,7 +75,7 @@ def _fault(file: Path, published: Mapping[str, Any]) -> str:
 
 
 def _size(file: Path) -> tuple[int | None, int | None]:
-    """Numbers of records and columns of a csv or parquet file; (None, None) if it cannot be read."""
+    """Count the records and columns of a csv or parquet file.  Return (None, None) if it cannot be read."""
     try:
         if file.suffix == ".parquet":
             import pyarrow.parquet as pq  # takes long to import, and is not needed for csv

@@ -45,7 +45,7 @@ class Contents:
     _entered: ClassVar[bool] = False  # becomes True when write() enters the release in a ledger
 
     def __getstate__(self) -> dict[str, Any]:
-        """The public part of the release, the only part that is pickled or copied."""
+        """Return the public part of the release, which is the only part that is pickled or copied."""
         again = "redrawn", "_redrawn_for_tables"  # computed again when needed
         kept = {name: value for name, value in vars(self).items() if name not in again}
         internal: dict[str, Any] = {"internal": {}, "privacy": replace(self.privacy, internal={})}
@@ -53,7 +53,7 @@ class Contents:
 
     @classmethod
     def drawn_from(cls, measured: Source, m: int, seed: int | None = None) -> Self:
-        """A release of m data sets that are drawn from noisy tables.  :meth:`Measurements.release` calls this.
+        """Draw a release of m data sets from noisy tables.  :meth:`Measurements.release` calls this method.
 
         Parameters
         ----------
@@ -67,7 +67,7 @@ class Contents:
         Returns
         -------
         Release
-            The release.  Its epsilon is that of the noisy tables, for any m.
+            The release.  Its epsilon is the epsilon of the noisy tables, for any m.
 
         Raises
         ------
@@ -90,7 +90,7 @@ class Contents:
         )
 
     def more(self, m: int, *, seed: int | None = None) -> Self:
-        """The release with m additional data sets, drawn from the same noisy tables.  No more epsilon is spent.
+        """Add m data sets, drawn from the same noisy tables.  No more epsilon is spent.
 
         Parameters
         ----------
@@ -134,11 +134,11 @@ class Contents:
         )
 
     def assign(self, **functions: RowWise) -> Self:
-        """The release with new columns in every data set, each computed record by record from other columns.
+        """Add columns to every data set, each computed record by record from other columns.
 
         A table can have such a column as its outcome or in ``by``.  Regressions, differences and written folders can
-        use it, too.  The guarantee is unchanged, because this only post-processes published data, as long as the
-        functions contain no confidential numbers.
+        also use the column.  The guarantee is unchanged as long as the functions contain no confidential numbers,
+        because the columns are then computed from published data only.
 
         Parameters
         ----------
@@ -154,7 +154,7 @@ class Contents:
         Raises
         ------
         InputError
-            As :meth:`SurveyDesign.assign`; a column whose categories differ between the data sets.
+            See :meth:`SurveyDesign.assign`; also, if the categories of a column differ between the data sets.
 
         Examples
         --------
@@ -175,16 +175,16 @@ class Contents:
         return replace(self, datasets=datasets, derived={**self.derived, **functions})
 
     def calibrate(self, totals: Totals, distance: Distance = "raking", bounds: Bounds | None = None) -> Self:
-        """The release with weights calibrated to public totals: post-stratified, raked, or by regression (GREG).
+        """Calibrate the weights to public totals by post-stratification, raking or regression (GREG).
 
-        The guarantee is unchanged, because this only post-processes published data, as long as the totals are public.
-        If the weights of the release are calibrated already (``population_total={stratum: total}``), the new
-        calibration replaces the old one: to keep the old totals, include them in ``totals``.
+        The guarantee is unchanged as long as the totals are public, because only published data are processed.  If the
+        weights of the release are calibrated already (``population_total={stratum: total}``), the new calibration
+        replaces the old calibration.  To keep the old totals, include them in ``totals``.
 
         Parameters
         ----------
         totals, distance, bounds
-            As for :meth:`SurveyDesign.calibrate`.  The totals are of predictors, or of outcomes that are categories.
+            See :meth:`SurveyDesign.calibrate`.  The totals are of predictors, or of outcomes that are categories.
 
         Returns
         -------
@@ -194,8 +194,8 @@ class Contents:
         Raises
         ------
         InputError
-            As :meth:`SurveyDesign.calibrate`; totals of a numeric outcome, of a column of :meth:`assign`, or of an
-            unknown column.
+            See :meth:`SurveyDesign.calibrate`; also, if the totals are of a numeric outcome, of a column of
+            :meth:`assign`, or of an unknown column.
 
         Examples
         --------
@@ -233,21 +233,21 @@ class Contents:
 
     @property
     def _missing(self) -> str:
-        """How estimates treat missing outcomes: "drop" if a missing outcome means that it does not apply."""
+        """The treatment of missing outcomes: "drop" if they mean that the outcome does not apply, else "fail"."""
         return "drop" if MISSING in self.method.get("elsewhere", {}).values() else "fail"
 
     @property
     def _missing_outcomes(self) -> Missing:
-        """How tables treat missing outcomes: each outcome uses its own records, as outcomes may differ in these."""
+        """The treatment of missing outcomes in tables.  With "available", each outcome uses its own records."""
         return "available" if self._missing == "drop" else "fail"
 
     @cached_property
     def redrawn(self) -> tuple[SurveyDesign, ...]:
-        """Versions of the first data set that other noise in the measured tables would have given.
+        """Versions of the first data set, simulated with other values of the noise in the measured tables.
 
         The tuple is empty if no tables were measured.  The noise in the tables affects all data sets alike, so the
-        variance between data sets does not include it.  To include it, add the variance of an estimate over these
-        versions, as :meth:`tables`, :meth:`differences` and :meth:`regression` do.
+        variance between data sets does not include the variance due to this noise.  To include it, add the variance of
+        an estimate over these versions; :meth:`tables`, :meth:`differences` and :meth:`regression` do so.
         """
         if self.measured is None:
             return ()
@@ -255,13 +255,13 @@ class Contents:
 
     @cached_property
     def _redrawn_for_tables(self) -> tuple[SurveyDesign, ...]:
-        """As :attr:`redrawn`, but with a subset of the records if there are many records."""
+        """The versions :attr:`redrawn`, with a subset of the records if there are many records."""
         if self.measured is None or not self.measured.is_large(self.datasets[0].n):
             return self.redrawn
         return tuple(self._derived_again(design) for design in self.measured.redrawn(self.datasets[0], subset=True))
 
     def _derived_again(self, design: SurveyDesign) -> SurveyDesign:
-        """The design with its derived columns computed anew from its other columns."""
+        """Compute the derived columns of a design anew from its other columns."""
         if not self.derived:
             return design
         frame = design.frame.drop(columns=[*self.derived], errors="ignore")
@@ -277,7 +277,7 @@ class Contents:
         return [*self.categorical, *derived]
 
     def _preserved(self, by: str | Sequence[str] | None) -> list[str]:
-        """The names as a list.  InputError if one is not a predictor, a categorical outcome or a derived column."""
+        """Return the names as a list.  Raise InputError for a name by which tables cannot be broken down."""
         names, known = as_list(by), (*self.predictors, *self.categorical, *self.derived)
         for name in names:
             if name not in known:
@@ -288,7 +288,7 @@ class Contents:
         return names
 
     def _synthesized(self, outcome: str | Sequence[str] | None) -> list[str]:
-        """The names as a list, or all outcomes by default.  InputError if one is not an outcome or derived column."""
+        """Return the names, by default all outcomes.  Raise InputError if one is neither outcome nor derived column."""
         outcomes, known = as_list(outcome) or list(self.outcomes), (*self.outcomes, *self.derived)
         for name in outcomes:
             if name not in known:
@@ -296,7 +296,7 @@ class Contents:
         return outcomes
 
     def _check_functions(self, columns: Sequence[str]) -> None:
-        """Refuse a derived column without its function, if standard errors need the function (InputError)."""
+        """Raise InputError for a derived column without a function, if standard errors need the function."""
         for name in columns:
             if self.measured is not None and name in self.derived and self.derived[name] is None:
                 raise InputError(
@@ -310,7 +310,7 @@ class Contents:
         Returns
         -------
         tuple of SurveyDesign
-            One design for each data set.  They are the data sets themselves, except with ``count_roles`` (FBP).
+            One design for each data set.  Without ``count_roles``, the designs are the data sets themselves.
         """
         if self.count_roles is None:
             return self.datasets
@@ -338,7 +338,7 @@ class Contents:
         return "ledger" in self.method or self._entered
 
     def manifest(self) -> dict[str, Any]:
-        """The public facts about the release, without anything confidential and without a seed.
+        """Return the public facts about the release.  Confidential numbers and seeds are not among them.
 
         Returns
         -------
@@ -363,15 +363,15 @@ class Contents:
 
 
 def check_m(m: int) -> int:
-    """The number of data sets m, if it is even and at least 4 (else InputError), as draws from noisy tables need it."""
+    """Return the number m of data sets to draw from noisy tables.  Raise InputError unless m is even and at least 4."""
     whole(m, "m", MOST_DATASETS)
     if m % PAIR or m < 2 * PAIR:
-        raise InputError(f"m = {m}: data sets come in pairs, so say an even number from 4 on; it costs no epsilon")
+        raise InputError(f"m = {m}: data sets come in pairs, so give an even number from 4 on; it costs no epsilon")
     return m
 
 
 def kept_columns(release: Contents) -> list[str]:
-    """The columns that the synthetic files have unchanged from the survey: predictors, fpc, and a public weight."""
+    """List the columns that are published unchanged: predictors, fpc, and a public weight."""
     design = release.datasets[0]
     weight = [str(design.weights_name)] if release.method["weights"] == "public" else []
     return list(dict.fromkeys([*release.predictors, *design.fpc_names, *weight]))

@@ -1,4 +1,4 @@
-"""Data sets in parquet files, for releases that are written in this format or too large for memory."""
+"""Store data sets in parquet files, if a release is written in this format or is too large for memory."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import pyarrow as pa
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 
-ROWS = 1 << 20  # in a row group of a parquet file
+ROWS = 1 << 20  # number of records in a row group of a parquet file
 
 
 def in_a_file(design: SurveyDesign) -> SurveyDesign:
-    """The same design, with its data in a temporary parquet file.  A column is read when it is needed.
+    """Return a copy of a design whose data are in a temporary parquet file.  Columns are read when they are needed.
 
-    The file is in the folder of temporary files (``TMPDIR``), and is deleted when the design is deleted.  InputError if
-    the file cannot be written.
+    The file is in the folder of temporary files (``TMPDIR``), and is deleted when the design is deleted.  Raise
+    InputError if the file cannot be written.
     """
     folder = Path(tempfile.mkdtemp(prefix="surveysynth-"))
     try:

@@ -1,4 +1,4 @@
-"""What changed between two releases: settings, and tables side by side with the standard errors of differences."""
+"""Compare two releases: changed settings, and tables side by side with the standard errors of differences."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .release import Release, read_release
 Floats = NDArray[np.float64]
 
 LEVEL = 0.95
-SHOWN = 20  # number of cells that are named
+SHOWN = 20  # largest number of cells that are listed
 ROUNDING = 1e-9
 UNSAID = {  # not compared: sentences (listed separately), entries that follow from other entries, and internal ones
     "files", "checksum", "guarantee", "assumptions", "data_dependent", "publication", "ledger", "supersedes",
@@ -107,7 +107,7 @@ class Changes:
     __repr__ = __str__
 
     def erratum(self, why: str | None = None) -> str:
-        """An erratum for a release that replaces another release.  It contains only public facts.
+        """Write an erratum for a release that replaces another release.  The erratum contains only public facts.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ class Changes:
         )
 
     def _named(self, cells: pd.DataFrame) -> list[str]:
-        """Cells as "mean of income, north: 1,020 -> 1,240 (difference 220, standard error 35)"."""
+        """Describe cells, as in "mean of income, north: 1,020 -> 1,240 (difference 220, standard error 35)"."""
         texts = []
         for row, cell in zip(cells.to_dict("records"), named(cells, self.by), strict=True):
             places = decimals(pd.DataFrame({"estimate": [row["new"]], "se": [row["se"]]}))
@@ -181,16 +181,16 @@ def diff_releases(
     statistic: str | Sequence[str] | None = None,
     same_file: bool | None = None,
 ) -> Changes:
-    """The changes between two releases, computed from their public files only.
+    """Compare two releases, using their public files only.
 
     Parameters
     ----------
     old, new : str or Path
         Release folders, or their ``public`` folders.
     by, statistic
-        As for :meth:`Release.tables`.  The default of ``by`` is the variables that :meth:`Release.table_predictors`
-        has for both releases; the default statistics are counts and means, or proportions of categories.  Outcomes are
-        those that both releases have.
+        See :meth:`Release.tables`.  The default of ``by`` is the variables that :meth:`Release.table_predictors` lists
+        for both releases.  The default statistics are counts and means of numeric outcomes, and proportions of
+        categorical outcomes.  The outcomes are those that both releases have.
     same_file : bool, optional
         Whether both releases were made from the same confidential file.  The default is True if the manifest of the
         new release says that it supersedes the old one.
@@ -198,7 +198,7 @@ def diff_releases(
     Raises
     ------
     InputError
-        A folder is not a release; the releases have no outcome in common; as :meth:`Release.tables`.
+        A folder is not a release, or the releases have no outcome in common; see also :meth:`Release.tables`.
     """
     releases, seals = [read_release(path) for path in (old, new)], [seal_of(as_path(path)) for path in (old, new)]
     if same_file is None:
@@ -224,7 +224,7 @@ def diff_releases(
 
 
 def _side_by_side(old: pd.DataFrame, new: pd.DataFrame, by: list[str], *, same_file: bool) -> pd.DataFrame:
-    """The cells of two tables with differences, as in :class:`Changes`, in the order of the new table."""
+    """Match the cells of two tables in the order of the new table, and compute the columns of ``Changes.cells``."""
     keys = [c for c in (*by, *QUANTITY) if c in old and c in new]
     sides = [
         table.assign(**{c: table[c].astype(str) for c in keys if c != "prob"})[
@@ -242,7 +242,7 @@ def _side_by_side(old: pd.DataFrame, new: pd.DataFrame, by: list[str], *, same_f
 
 
 def differing_entries(old: dict[str, str], new: dict[str, str]) -> pd.DataFrame:
-    """The entries that differ between two mappings: ``entry, old, new``."""
+    """List the entries that differ between two mappings, with columns ``entry, old, new``."""
     names = dict.fromkeys([*old, *new])
     rows = [(name, old.get(name, ""), new.get(name, "")) for name in names if old.get(name, "") != new.get(name, "")]
     return pd.DataFrame(rows, columns=["entry", "old", "new"])
@@ -251,10 +251,11 @@ def differing_entries(old: dict[str, str], new: dict[str, str]) -> pd.DataFrame:
 def _with_noise(
     release: Release, by: list[str], outcomes: list[str], statistic: str | Sequence[str] | None
 ) -> pd.DataFrame:
-    """Estimates with ``noise``, the standard error due to synthesis: sqrt(T - u_bar), NaN with one data set.
+    """Estimate tables with a column ``noise``, the standard error due to synthesis.
 
-    T - u_bar is b / m (Reiter & Raghunathan 2007).  If tables were measured, it also includes N, the variance due to
-    the noise in these tables.
+    Its square is the combined variance minus the mean variance within data sets.  This is b / m, where b is the
+    variance between the m data sets (Reiter & Raghunathan 2007).  If tables were measured, it also includes the
+    variance due to the noise in these tables.  With one data set, ``noise`` is NaN.
     """
     asked: dict[str, Any] = {"outcome": None if as_list(statistic) == ["count"] else outcomes, "statistic": statistic}
     if statistic is None:
@@ -274,7 +275,7 @@ def _with_noise(
 
 
 def _sentences(old: Release, new: Release) -> pd.DataFrame:
-    """Sentences that stand in only one of the two privacy reports."""
+    """List the sentences that only one of the two privacy reports contains."""
     rows = []
     for name, what in (("assumptions", ASSUMED), ("data_dependent", COMPUTED)):
         before, after = getattr(old.privacy, name), getattr(new.privacy, name)
@@ -284,14 +285,12 @@ def _sentences(old: Release, new: Release) -> pd.DataFrame:
 
 
 def _line(entry: str, old: str, new: str) -> str:
-    """One change as a line of text."""
     if entry in SENTENCES:
         return f"{entry}, no longer: {old}" if old else f"{entry}, now: {new}"
-    return f"{entry}: {old or '(not said)'} -> {new or '(not said)'}"
+    return f"{entry}: {old or '(none)'} -> {new or '(none)'}"
 
 
 def _manifest_texts(path: Path) -> dict[str, str]:
-    """The entries of a manifest as texts."""
     manifest = read_manifest(public_folder(path) / "manifest.json")
     texts: dict[str, str] = {}
     for name, value in manifest.items():

@@ -46,7 +46,7 @@ class DomainEstimates(Contents):
         interval: Method | None = None,
         empty: bool = False,
     ) -> pd.DataFrame:
-        """Estimates for every cell, margin and the total, combined over the m data sets.
+        """Estimate every cell, every margin and the total, combined over the m data sets.
 
         Tables are computed from the published data only.
 
@@ -58,17 +58,17 @@ class DomainEstimates(Contents):
         outcome : str or list of str, optional
             Outcomes and columns of :meth:`assign`; by default all outcomes that fit the statistics.
         statistic, denominator, quantiles, poverty_line, where, deff, estimator
-            As for :func:`surveysynth.estimate`.  The default statistics are counts, means of numbers and proportions
-            of categories.  If an outcome does not apply to some records, it is missing there, and its estimates use
-            the other records (``missing="available"``).
+            See :func:`surveysynth.estimate`.  The default statistics are counts, means of numbers and proportions of
+            categories.  An outcome is missing for records to which it does not apply; estimates then use the other
+            records (``missing="available"``).
         min_cell : int, optional
-            Cells of fewer records are suppressed, together with further cells from which these could be computed by
-            subtraction.  All suppressed cells have the same flag.  Suppression is a quality rule, not protection:
-            whoever has the synthetic files can compute the suppressed cells.
+            Cells with fewer records are suppressed, together with other cells from which the suppressed numbers could
+            be computed by subtraction.  All suppressed cells have the same flag.  Suppression is a quality rule, not
+            protection: whoever has the synthetic files can compute the suppressed cells.
         cv_limit : float, optional
-            Limit of the coefficient of variation (standard error over estimate).  Estimates above it are flagged.
+            Estimates with a larger coefficient of variation (standard error over estimate) are flagged.
         level, df, interval, empty
-            As for :func:`surveysynth.estimate`.  A predictor has only the categories that occur in the file, because
+            See :func:`surveysynth.estimate`.  A predictor has only the categories that occur in the file, because
             others are not published.
 
         Returns
@@ -78,8 +78,8 @@ class DomainEstimates(Contents):
             Standard errors follow Hu, Savitsky & Williams (2022a, appendix A).  If a ``by`` column is synthesized, n is
             the smallest number of records that the domain has in any of the data sets.  The interval of a count is on
             the log scale if its lower limit would be negative otherwise.
-            ``attrs["labels"]`` has the headings of outcomes and ``by`` columns; ``attrs["where"]`` the name of the
-            column ``where``; ``attrs["digits"]`` the number of decimals, if the plan of the release sets it.
+            ``attrs`` has the entries ``labels`` (headings of outcomes and ``by`` columns), ``where`` (the name of the
+            column ``where``) and ``digits`` (the number of decimals, if the plan of the release sets it).
 
         Raises
         ------
@@ -144,14 +144,14 @@ class DomainEstimates(Contents):
         level: float = 0.95,
         df: float | None = None,
     ) -> pd.DataFrame:
-        """Differences between two categories of a predictor, combined over the m data sets.
+        """Estimate the difference between two categories of a predictor, combined over the m data sets.
 
         Parameters
         ----------
         between : mapping of one predictor to two categories
             ``{"gender": ("m", "f")}`` is men minus women.
         by, outcome, statistic, denominator, quantiles, poverty_line, where, level, df
-            As for :meth:`tables`.
+            See :meth:`tables`.
 
         Returns
         -------
@@ -162,7 +162,7 @@ class DomainEstimates(Contents):
         Raises
         ------
         InputError
-            As :meth:`tables` and :func:`surveysynth.difference`.
+            See :meth:`tables` and :func:`surveysynth.difference`.
 
         Examples
         --------
@@ -203,23 +203,25 @@ class DomainEstimates(Contents):
         by: str | Sequence[str] | None = None,
         statistic: str | Sequence[str] = "mean",
     ) -> JointEstimates:
-        """Estimates in the cells of ``by`` with their covariance matrix, for tests and for functions of estimates.
+        """Estimate statistics in the domains of ``by``, together with the covariance matrix of the estimates.
+
+        Wald tests, and standard errors of functions of the estimates, need the covariance matrix.
 
         Parameters
         ----------
         outcome, by, statistic
-            As for :func:`surveysynth.joint_estimates`, with outcomes and predictors of this release.
+            See :func:`surveysynth.joint_estimates`.  Names are those of outcomes and predictors of this release.
 
         Returns
         -------
         JointEstimates
-            The estimates, combined over the m data sets.
+            The estimates and their covariance matrix, combined over the m data sets.
 
         Raises
         ------
         InputError
-            As :meth:`tables` and :func:`surveysynth.joint_estimates`; counts together with other statistics, if the
-            release has a separate weight for counts (FBP).
+            See :meth:`tables` and :func:`surveysynth.joint_estimates`; also, if counts are asked for together with
+            other statistics, and the release has a separate weight for counts (FBP).
 
         Examples
         --------
@@ -240,7 +242,7 @@ class DomainEstimates(Contents):
         return jointly(designs, outcomes, names, asked, synthesized=tuple(moving), redrawn=self.redrawn)
 
     def _completed(self, make: Callable[..., pd.DataFrame]) -> Callable[..., pd.DataFrame]:
-        """A function that calls ``make``, and calls it again with all records if a subset gave no standard error."""
+        """Return a function that calls ``make`` with a subset of records, or with all if a standard error is NaN."""
         fewer = self._redrawn_for_tables
 
         def made() -> pd.DataFrame:
@@ -253,9 +255,10 @@ class DomainEstimates(Contents):
         return made
 
     def _modelled(self, table: pd.DataFrame, names: list[str]) -> NDArray[np.bool_] | None:
-        """For each row (rows,), whether no noisy table counts the variables of the cell together.
+        """Return for each row of the table whether its estimate follows from the model alone.
 
-        None if no tables were measured.
+        That is so if no noisy table counts the variables of the row together.  It is False for the total and for
+        derived columns.  The result is None if no tables were measured.
         """
         if self.measured is None:
             return None
@@ -274,7 +277,7 @@ class DomainEstimates(Contents):
     def _asked(
         self, outcome: str | Sequence[str] | None, statistic: str | Sequence[str] | None, by: Sequence[str]
     ) -> list[tuple[list[str], list[str]]]:
-        """Groups of outcomes with the statistics to estimate.  By default numbers get means, categories proportions."""
+        """Group outcomes with their statistics: by default counts, means of numbers, and proportions of categories."""
         outcomes = self._synthesized(outcome)
         if outcome is None:
             outcomes = [name for name in outcomes if name not in by]

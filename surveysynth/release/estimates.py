@@ -19,15 +19,15 @@ from .domains import DomainEstimates
 
 
 class Estimates(DomainEstimates):
-    """The methods of :class:`surveysynth.Release` that estimate."""
+    """The methods of :class:`surveysynth.Release` for regressions, tests, covariances and user-defined estimators."""
 
     def regression(self, formula: str, family: Family = "gaussian", *, offset: str | None = None) -> Regression:
-        """Generalized linear regression, combined over the m data sets.
+        """Fit a generalized linear regression to each data set, and combine the coefficients over the m data sets.
 
         Parameters
         ----------
         formula, family, offset
-            As for :func:`surveysynth.regression`, with columns of the synthetic files.
+            See :func:`surveysynth.regression`.  Columns are those of the synthetic files.
 
         Returns
         -------
@@ -37,7 +37,7 @@ class Estimates(DomainEstimates):
         Raises
         ------
         InputError
-            As :func:`surveysynth.regression`.
+            See :func:`surveysynth.regression`.
 
         Examples
         --------
@@ -53,16 +53,17 @@ class Estimates(DomainEstimates):
     def combine(self, function: Estimator) -> pd.DataFrame:
         """Apply a function to each data set, and combine its estimates over the m data sets.
 
-        The combined estimate is the mean of the m estimates.  As in :meth:`tables`, its variance is T = mean(u) + b / m
-        (Hu, Savitsky & Williams 2022a, appendix A; Reiter & Raghunathan 2007).  If the data sets were drawn from noisy
-        tables, the variance due to the noise in the tables is added.
+        The combined estimate is the mean of the m estimates.  As in :meth:`tables`, its variance is mean(u) + b / m,
+        where u is the variance within a data set and b the variance between the data sets (Hu, Savitsky & Williams
+        2022a, appendix A; Reiter & Raghunathan 2007).  If the data sets were drawn from noisy tables, the variance due
+        to the noise in the tables is added.
 
         Parameters
         ----------
         function : function of a SurveyDesign
-            It returns the pair (estimate, variance).  The estimate is a number, an array (D,) or a Series, whose index
-            names the terms.  The variance has the same form, or is a covariance matrix (D, D).  Compute contrasts of
-            several estimates within the function, where their covariance is known.
+            It returns the pair (estimate, variance).  The estimate is a number, an array of D numbers or a Series,
+            whose index names the terms.  The variance has the same form, or is a covariance matrix (D, D).  Compute
+            contrasts of several estimates within the function, where their covariance is known.
 
         Returns
         -------
@@ -73,7 +74,7 @@ class Estimates(DomainEstimates):
         Raises
         ------
         InputError
-            A function that does not return such a pair, or returns different terms in some data sets.
+            The function does not return such a pair, or returns different terms in some data sets.
 
         Examples
         --------
@@ -106,7 +107,7 @@ class Estimates(DomainEstimates):
         Raises
         ------
         InputError
-            As :meth:`tables`; a column with one category; too few records or PSUs for the cells.
+            See :meth:`tables`; also, if a column has only one category, or there are too few records or PSUs.
 
         Examples
         --------
@@ -122,12 +123,12 @@ class Estimates(DomainEstimates):
     def predictive_margins(
         self, formula: str, group: str, family: Family = "gaussian", *, offset: str | None = None
     ) -> JointEstimates:
-        """Predictive margins: means by group, adjusted for the other predictors, combined over the m data sets.
+        """Estimate predictive margins: means by group, adjusted for the other predictors, combined over the data sets.
 
         Parameters
         ----------
         formula, group, family, offset
-            As for :func:`surveysynth.predictive_margins`, with columns of the synthetic files.
+            See :func:`surveysynth.predictive_margins`.  Columns are those of the synthetic files.
 
         Returns
         -------
@@ -137,12 +138,12 @@ class Estimates(DomainEstimates):
         Raises
         ------
         InputError
-            As :func:`surveysynth.predictive_margins`.
+            See :func:`surveysynth.predictive_margins`.
         """
         return margins(self.datasets, formula, group, family, offset=offset, redrawn=self.redrawn)
 
     def population_covariances(self, outcome: str | Sequence[str]) -> JointEstimates:
-        """Variances and covariances, combined over the m data sets: see :func:`surveysynth.population_covariances`.
+        """Estimate variances and covariances in the population (:func:`surveysynth.population_covariances`).
 
         Parameters
         ----------
@@ -157,13 +158,13 @@ class Estimates(DomainEstimates):
         Raises
         ------
         InputError
-            As :func:`surveysynth.population_covariances`.
+            See :func:`surveysynth.population_covariances`.
         """
         self._check_functions(as_list(outcome))
         return covariances(self.datasets, outcome, redrawn=self.redrawn)
 
     def correlations(self, outcome: Sequence[str]) -> JointEstimates:
-        """Correlations between outcomes, combined over the m data sets: see :func:`surveysynth.correlations`.
+        """Estimate correlations between outcomes in the population (:func:`surveysynth.correlations`).
 
         Parameters
         ----------
@@ -178,12 +179,12 @@ class Estimates(DomainEstimates):
         Raises
         ------
         InputError
-            As :func:`surveysynth.correlations`.
+            See :func:`surveysynth.correlations`.
         """
         return correlations_of(self.population_covariances(outcome))
 
     def standard_deviations(self, outcome: str | Sequence[str]) -> JointEstimates:
-        """Standard deviations, combined over the m data sets: see :func:`surveysynth.standard_deviations`.
+        """Estimate standard deviations in the population (:func:`surveysynth.standard_deviations`).
 
         Parameters
         ----------
@@ -198,6 +199,6 @@ class Estimates(DomainEstimates):
         Raises
         ------
         InputError
-            As :func:`surveysynth.standard_deviations`.
+            See :func:`surveysynth.standard_deviations`.
         """
         return deviations_of(self.population_covariances(outcome))

@@ -52,7 +52,7 @@ T_OF_PAIRS = (
     "not apply). measurements.json holds the noisy tables that all files were drawn from."
 )
 Kept = TypeVar("Kept", bound=Contents)
-PRINTED = 10_000  # cells; of a longer table there is only the csv, for programs
+PRINTED = 10_000  # number of cells; a table with more cells is only written as csv
 
 
 def write_folder(
@@ -66,7 +66,7 @@ def write_folder(
     overwrite: bool,
     ledger: Ledger | None,
 ) -> None:
-    """Write a release folder, as :meth:`surveysynth.Release.write` describes; path and format are checked before."""
+    """Write a release folder (:meth:`surveysynth.Release.write`).  The caller has checked the path and the format."""
     if not release.internal and (path / "internal").is_dir():
         raise InputError(f"{str(path)!r} has an internal/ that would be lost: this release is its public part only")
     entered: list[Entry] = []
@@ -85,7 +85,7 @@ def write_folder(
 
 
 def enter(release: Kept, table: pd.DataFrame, document: Document, ledger: Ledger) -> Kept:
-    """Stage the files of a release next to a ledger, then charge the ledger; returns the release with its entry.
+    """Stage a release next to a ledger, charge the ledger, and return the release with its ledger entry.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def enter(release: Kept, table: pd.DataFrame, document: Document, ledger: Ledger
 
 
 def _not_written(path: Path, staging: Path | None, error: OSError, *, charged: bool) -> SurveySynthError:
-    """The error to raise if writing failed.  It says which file is concerned, and whether the ledger was charged."""
+    """Return the error to raise if writing failed.  It names the file, and says whether the ledger was charged."""
     why = f"{str(error.filename or path)!r}: {error.strerror or error}"
     if not charged:
         return InputError(f"the release was not written ({why}); nothing is left of it, and no ledger was charged")
@@ -133,18 +133,18 @@ def _not_written(path: Path, staging: Path | None, error: OSError, *, charged: b
 
 
 def check_format(format: str) -> None:
-    """Refuse an unknown format of synthetic files (InputError)."""
+    """Raise InputError for an unknown format of synthetic files."""
     one_of(format, FORMATS, "format")
 
 
 def check_place(path: Path, *, overwrite: bool) -> None:
-    """Refuse a path where a release cannot be written, or would replace something else.
+    """Raise an error if a release cannot be written to a path, or would replace anything but a release.
 
     Raises
     ------
     InputError
-        The path names no folder, exists, or is in a folder without permission to write; an earlier run for it was
-        charged and not finished.
+        The path has no name, exists and may not be replaced, or is in a folder without write permission; or an earlier
+        run for this path was charged and not finished.
     PrivacyError
         The ledger of an earlier run is damaged.
     """
@@ -168,7 +168,7 @@ def check_place(path: Path, *, overwrite: bool) -> None:
 
 
 def read_folder(path: Path) -> dict[str, Any]:
-    """The fields of a release, read from its public files; :func:`surveysynth.read_release` describes the checks."""
+    """Read the fields of a release from its public files, with the checks of :func:`surveysynth.read_release`."""
     folder, manifest = verified(path)
     datasets, published = _read_datasets(folder, manifest), None
     if MEASUREMENTS in manifest["files"]:
@@ -177,24 +177,24 @@ def read_folder(path: Path) -> dict[str, Any]:
 
 
 def public_text(release: Contents) -> str:
-    """The public part of a release without the data sets, as JSON: the manifest and the noisy tables."""
+    """Return the public part of a release, without the data sets, as JSON: the manifest and the noisy tables."""
     measured = None if release.measured is None else release.measured.published()
     return json.dumps({"manifest": release.manifest(), "measurements": measured})
 
 
 def fields_from_text(text: str, frames: Sequence[pd.DataFrame]) -> dict[str, Any]:
-    """The fields of a release, from its :func:`public_text` and its data sets."""
-    said = json.loads(text)
-    manifest = said["manifest"]
+    """Make the fields of a release from the text of :func:`public_text` and from its data sets."""
+    public = json.loads(text)
+    manifest = public["manifest"]
     made = [with_categories(frame, manifest["levels"]) for frame in frames]
     datasets = tuple(SurveyDesign(frame, **manifest["design"], labels=manifest.get("labels")) for frame in made)
-    return _fields(manifest, datasets, said["measurements"])
+    return _fields(manifest, datasets, public["measurements"])
 
 
 def _fields(
     manifest: dict[str, Any], datasets: tuple[SurveyDesign, ...], published: dict[str, Any] | None
 ) -> dict[str, Any]:  # fmt: skip
-    """The fields of a release, from its manifest, its data sets and its noisy tables (if any)."""
+    """Make the fields of a release from its manifest, its data sets and its noisy tables (if any)."""
     fields = fields_of(manifest)
     if published is not None:
         fields["measured"] = Source.read(published, datasets[0], fields["predictors"], fields["rests_on"][0])
@@ -202,7 +202,7 @@ def _fields(
 
 
 def verified(path: Path) -> tuple[Path, dict[str, Any]]:
-    """The public folder of a release and its manifest.  InputError if a file differs from its entry there."""
+    """Return the public folder and the manifest of a release.  Raise InputError if files differ from the manifest."""
     folder = public_folder(path)
     if not (folder / MANIFEST).is_file():
         raise InputError(f"{str(path)!r} is not a release: it has no public/{MANIFEST}")
@@ -276,7 +276,7 @@ def _write_metadata(
 
 
 def _heading(release: Contents, records: int, format: str, min_cell: int | None, printed: Sequence[str]) -> str:
-    """The text of the report that explains the files, and how to estimate from them."""
+    """Write the text of the report that explains the files, and how to estimate from them."""
     design = release.datasets[0]
     synthetic_weights = release.method["weights"] != "public"
     suppressed = f" There, cells of fewer than {min_cell} records are blank, and cells that would give them away."
@@ -298,7 +298,7 @@ def _heading(release: Contents, records: int, format: str, min_cell: int | None,
 
 
 def _about(release: Contents) -> str:
-    """The lines of the report with title, source and contact, if the plan has them."""
+    """Write the lines of the report with title, source and contact, if the plan has them."""
     method, lines = release.method, [str(release.method["title"])] if "title" in release.method else []
     lines += [f"{name.capitalize()}: {method[name]}" for name in ("source", "contact") if name in method]
     return "".join(f"{line}\n" for line in lines) + ("\n" if lines else "")
@@ -354,7 +354,7 @@ def read_columns(file: Path, dtypes: dict[str, str], levels: dict[str, Any]) -> 
 
 
 def with_categories(frame: pd.DataFrame, levels: dict[str, Any]) -> pd.DataFrame:
-    """The frame, in which the columns with levels in the manifest are categorical; it is changed in place."""
+    """Make the columns that have levels in the manifest categorical.  The frame is changed in place and returned."""
     for column, kind in levels.items():
         categories = {str(level): level for level in kind["categories"]}
         values = frame[column].astype(str).map(categories)

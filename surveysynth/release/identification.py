@@ -2,7 +2,7 @@
 
 Source: Hu, Savitsky & Williams 2022b, sections 2.1 and 3.1; Reiter & Mitra 2009.
 
-The assumptions about an intruder and the measures are in :mod:`surveysynth.privacy.neighbourhoods`.
+:mod:`surveysynth.privacy.neighbourhoods` states the assumptions about an intruder, and defines the measures.
 """
 
 from __future__ import annotations
@@ -60,12 +60,13 @@ def identification_risk(
     relative: bool = True,
     floor: Sizes = 0.0,
 ) -> pd.Series:
-    """Marginal probability of identification of every record, IR_i, averaged over the data sets.
+    """Compute the marginal probability of identification of every record, IR_i, averaged over the data sets.
 
     Source: Hu, Savitsky & Williams 2022b, eq. 8.
 
-    IR_i is high if the synthetic value of a record is near the true value, and few other synthetic values in the same
-    pattern are near it.  IR_i is computed from the confidential file, so it is for the agency only.
+    IR_i is high if the synthetic value of record i is near its true value y_i, and few other synthetic values in the
+    same pattern are near y_i.  The ball of a record is the interval of values that are near y_i.  IR_i is computed from
+    the confidential file, so it is for the agency only.
 
     Parameters
     ----------
@@ -73,21 +74,20 @@ def identification_risk(
         The confidential file, with n records.
     synthetic : DataFrame, SurveyDesign, a sequence of them, or Release
         Row i of each file is the synthetic version of row i of the original.  Top-coded, rounded or otherwise altered
-        data work as well.  The records of a Release are in random order: pass the Release itself, which knows the
-        order as long as it has its internal part.  If all known columns are synthesized, a wrong order of rows cannot
-        be detected.
+        data work as well.  The records of a Release are in random order: pass the Release itself, whose internal part
+        has the order.  If all known columns are synthesized, a wrong order of rows cannot be detected.
     known : str or list of str
         The columns that the intruder knows in addition to ``value``.  The pattern of a record consists of the synthetic
         records that match its true values in all these columns; with ``[]`` all records are in one pattern.  Known
         columns that were not synthesized must be equal in all files.  In a known column that was synthesized, a
-        category (text, a categorical column, an outcome ``C(...)`` of a Release) matches if it is the same, and a
-        number matches within its radius.
+        category (text, a categorical column, an outcome ``C(...)`` of a Release) matches if it equals the true
+        category, and a number matches if it is within its radius of the true number.
     value : str or list of str
         The synthesized numeric column that the intruder knows.  With several columns the ball is a box: a record is
-        inside if each of its values is.
+        inside if each of its values is near the true value.
     synthesized : str or list of str
         The known columns that were synthesized, if the files are frames or designs.  Convert numeric codes of
-        categories to text first.  Leave it out for a Release, which knows its synthesized columns.
+        categories to text first.  Leave the argument out for a Release, which knows its synthesized columns.
     radius : float, or one for each value and then for each synthesized number that is known
         Radius of the ball: a share of |y_i|, or a distance in the unit of y if ``relative`` is False.
     relative : bool
@@ -99,8 +99,8 @@ def identification_risk(
     -------
     pandas.Series (n,)
         Risks in [0, (M - 1) / M], with the index of the original, where M is the size of the pattern.  The risk is NaN
-        for records that the release left out because an outcome was missing.  A data set contributes 0 for a record
-        whose own synthetic record does not match, or for which no record matches.
+        for records that the release left out because an outcome was missing or the weight was 0.  A data set
+        contributes 0 for a record whose own synthetic record does not match, or for which no record matches.
 
     Raises
     ------
@@ -111,10 +111,10 @@ def identification_risk(
 
     Notes
     -----
-    The measure counts how rare the true value is among records with the same known variables.  It is therefore 0 for
-    a pattern of one record, and for a pattern whose synthetic values are all in the ball.  A record that is alone in
-    its pattern is nevertheless identified by the known variables.  If known variables were synthesized, look at
-    :func:`match_risk`, too: with more known variables fewer records match, and this measure becomes smaller.
+    IR_i measures how rare the true value is among records with the same known variables.  IR_i is therefore 0 for a
+    pattern of one record, and for a pattern whose synthetic values are all in the ball.  A record that is alone in its
+    pattern is nevertheless identified by the known variables.  If known variables were synthesized, look at
+    :func:`match_risk`, too: with more known variables fewer records match, and IR_i becomes smaller.
 
     Sources for patterns of synthesized variables: Reiter & Mitra 2009, for categories; Hornby & Hu 2021, for numbers
     within a radius.  Without synthesized variables the pattern is that of Hu, Savitsky & Williams 2022b, section 2.1.
@@ -152,29 +152,29 @@ def pairwise_weights(
     relative: bool = True,
     floor: Sizes = 0.0,
 ) -> pd.Series:
-    """Privacy weights alpha~_i from the pairwise identification risk, averaged over the data sets.
+    """Compute privacy weights alpha~_i from the pairwise identification risk, averaged over the data sets.
 
     Source: Hu, Savitsky & Williams 2022b, eq. 14.
 
-    The final privacy weights are min(c1 alpha~_i + c2, 1).  The weights from the marginal risk are
-    ``1 - identification_risk(...)`` (Hu, Savitsky & Williams 2022b, eq. 9).
+    The final privacy weights are min(c1 alpha~_i + c2, 1), with constants c1 and c2.  The weights from the marginal
+    risk are ``1 - identification_risk(...)`` (Hu, Savitsky & Williams 2022b, eq. 9).
 
     Parameters
     ----------
     original, synthetic, known, value, radius, relative, floor
-        As for :func:`identification_risk`.  Known columns must not be synthesized: a pair consists of two records of
-        one pattern, and patterns of synthesized columns overlap.
+        See :func:`identification_risk`.  Known columns must not be synthesized: a pair consists of two records of one
+        pattern, and patterns of synthesized columns overlap.
 
     Returns
     -------
     pandas.Series (n,)
-        Weights in [0, 1], NaN as for :func:`identification_risk`.  A pattern of one record has no pairs; the record
-        gets its marginal weight, which is 1.
+        Weights in [0, 1].  They are NaN for the same records as in :func:`identification_risk`.  A pattern of one
+        record has no pairs; the record gets its marginal weight, which is 1.
 
     Raises
     ------
     InputError
-        As :func:`identification_risk`; a known column that was synthesized.
+        See :func:`identification_risk`; also, if a known column was synthesized.
 
     Notes
     -----
@@ -208,26 +208,27 @@ def attribute_risk(
     relative: bool = True,
     floor: Sizes = 0.0,
 ) -> pd.Series:
-    """Chance that a synthetic record of the pattern, picked at random, has a value in the ball around the true one.
+    """Compute the share of synthetic records in a record's pattern whose value is in the ball around the true value.
 
-    #{h : y*_h in B_i} / M, averaged over the data sets: how near an intruder who knows only the
-    pattern of record i comes to its value, whichever synthetic record is its own.
+    For record i the share is #{h : y*_h in B_i} / M, averaged over the data sets.  Here y*_h are the values of the M
+    synthetic records in the pattern of record i, and B_i is the ball around its true value.  An intruder who knows only
+    the pattern, and picks one of its synthetic records at random, comes near the true value with this probability.
 
     Parameters
     ----------
     original, synthetic, known, value, synthesized, radius, relative, floor
-        As for :func:`identification_risk`.
+        See :func:`identification_risk`.
 
     Returns
     -------
     pandas.Series (n,)
-        In [0, 1], NaN as for :func:`identification_risk`; of a data set in which no record matches
-        what is known it is 0.
+        Shares in [0, 1].  They are NaN for the same records as in :func:`identification_risk`.  A data set contributes
+        0 for a record whose pattern is empty.
 
     Raises
     ------
     InputError
-        As :func:`identification_risk`.
+        See :func:`identification_risk`.
 
     Examples
     --------
@@ -251,30 +252,31 @@ def match_risk(
     relative: bool = True,
     floor: Sizes = 0.0,
 ) -> pd.Series:
-    """Probability that an intruder picks the correct record among the synthetic records that match all known values.
+    """Compute the probability that an intruder picks the correct record among the synthetic records that match.
 
     Source: Reiter & Mitra 2009; Hornby & Hu 2021, for numbers within a radius.
 
     The probability is T_i / c_i, averaged over the data sets.  c_i is the number of synthetic records that match the
-    true known values of record i and are near its true value.  T_i is 1 if the synthetic record of record i is among
-    these, else 0.  The intruder picks one of them at random.  The sum over the records is the expected match risk; the
-    share of records with probability 1 in a single data set is the true match rate.
+    true known values of record i and are near its true value.  T_i is 1 if the synthetic record of record i is one of
+    these c_i records, else 0.  The intruder picks one of the c_i records at random.  The sum of the probabilities over
+    all records is the expected match risk.  The share of records with probability 1 in a single data set is the true
+    match rate.
 
     Parameters
     ----------
     original, synthetic, known, value, synthesized, radius, relative, floor
-        As for :func:`identification_risk`.
+        See :func:`identification_risk`.
 
     Returns
     -------
     pandas.Series (n,)
-        Probabilities in [0, 1], NaN as for :func:`identification_risk`.  A data set contributes 0 for a record whose
-        own synthetic record does not match.
+        Probabilities in [0, 1].  They are NaN for the same records as in :func:`identification_risk`.  A data set
+        contributes 0 for a record whose own synthetic record does not match.
 
     Raises
     ------
     InputError
-        As :func:`identification_risk`.
+        See :func:`identification_risk`.
 
     Notes
     -----
@@ -294,7 +296,7 @@ def match_risk(
 
 def pattern_sizes(original: File, synthetic: Files, *, known: Names, value: Names, synthesized: Names = (),
                   radius: Sizes = 0.2, relative: bool = True, floor: Sizes = 0.0) -> pd.Series:  # fmt: skip
-    """M_i, the number of synthetic records that match the known columns of record i, averaged over the data sets.
+    """Count the synthetic records that match the known columns of each record, averaged over the data sets.
 
     Parameters, index and errors are those of :func:`identification_risk`.
     """
@@ -303,12 +305,12 @@ def pattern_sizes(original: File, synthetic: Files, *, known: Names, value: Name
 
 
 def ordered_release(folder: Path) -> Release:
-    """A release read from its folder, together with the order of its records from the internal part.
+    """Read a release from its folder, together with the order of its records from the internal part.
 
     Raises
     ------
     InputError
-        As :func:`surveysynth.read_release`; internal/rows.csv is missing, or does not agree with the public files.
+        See :func:`surveysynth.read_release`; also, if internal/rows.csv is missing or contradicts the public files.
     """
     release, file = read_release(folder), folder / "internal" / "rows.csv"
     if not file.is_file():
@@ -347,9 +349,10 @@ class _Intruder:
         return cls(known, value, synthesized, radius, truth(relative, "relative"), floor)
 
     def ends(self, numbers: list[str], y: Floats) -> tuple[Floats, Floats]:
-        """Lower and upper limits of the balls around y.
+        """Return the lower and upper limits of the balls around the true values y.
 
-        The columns are the values that the intruder looks for, then the known numbers.
+        y has a column for each name in ``numbers``: the columns ``value``, then the known columns of synthesized
+        numbers.
         """
         each = "value" if numbers == self.value else f"of {listing(numbers)}"
         radius, floor = (
@@ -361,7 +364,7 @@ class _Intruder:
 def _averaged(
     measure: Callable[[Balls], Floats], name: str, original: File, synthetic: Files, intruder: _Intruder
 ) -> pd.Series:
-    """The mean of a measure over the data sets, for every record of the original."""
+    """Average a measure over the data sets, for every record of the original."""
     known, value = intruder.known, intruder.value
     moving = known_synthesized(synthetic, intruder.known, intruder.synthesized)
     confidential = _frame(original, "original")
@@ -392,7 +395,7 @@ def _averaged(
 
 
 def known_synthesized(synthetic: Files, known: list[str], named: list[str]) -> list[str]:
-    """The known columns that were synthesized, from the argument ``named`` or from the release.
+    """List the known columns that were synthesized, from the argument ``named`` or from the release.
 
     Raises
     ------
@@ -407,20 +410,20 @@ def known_synthesized(synthetic: Files, known: list[str], named: list[str]) -> l
 
 
 def _weights(original: File, synthetic: Files) -> str | None:
-    """The name of the column of survey weights in the synthetic or the original file; None if neither is a design."""
+    """Return the name of the survey weight in the synthetic or original file, or None if neither file is a design."""
     design = synthetic.datasets[0] if isinstance(synthetic, Release) else original
     return design.weights_name if isinstance(design, SurveyDesign) else None
 
 
 def _is_category(name: str, original: pd.DataFrame, files: list[pd.DataFrame], synthetic: Files) -> bool:
-    """Whether a synthesized column is a category, which matches only if it is the same."""
+    """Whether a synthesized column is categorical, so that values match only if they are equal."""
     if isinstance(synthetic, Release) and name in synthetic.categorical:
         return True
     return any(is_label(frame[name]) for frame in (original, *files) if name in frame)
 
 
 def _both(pattern: Codes, truth: pd.DataFrame, synthetic: pd.DataFrame, categories: list[str]) -> tuple[Codes, Codes]:
-    """Codes of patterns that include the synthesized categories, for the true and for the synthetic records."""
+    """Return pattern codes that include the synthesized categories, for the true and for the synthetic records."""
     if not categories:
         return pattern, pattern
     joint = (np.concatenate(_comparable(truth[c], synthetic[c])) for c in categories)
@@ -440,7 +443,7 @@ def _frame(file: object, name: str) -> pd.DataFrame:
 
 
 def _aligned(original: pd.DataFrame, synthetic: Files) -> tuple[Codes, list[pd.DataFrame]]:
-    """The rows of the original that the synthetic data sets have, and the data sets sorted in the same order."""
+    """Return the rows of the original that the data sets contain, and the data sets in the order of these rows."""
     if isinstance(synthetic, Release):
         return _realigned(original, synthetic)
     files = [synthetic] if isinstance(synthetic, (pd.DataFrame, SurveyDesign)) else synthetic
@@ -487,7 +490,7 @@ def _check_there(frame: pd.DataFrame, columns: list[str], file: str) -> None:
 
 
 def _values(frame: pd.DataFrame, known: list[str], value: list[str], kept: Codes, file: str) -> Floats:
-    """The values (rows kept, d) of numeric columns in a file (InputError if they, or known columns, are missing)."""
+    """Return the columns ``value`` of the records ``kept`` as an array.  Raise InputError if values are missing."""
     used = np.zeros(len(frame), dtype=bool)
     used[kept] = True
     for column in known:
@@ -515,7 +518,7 @@ def _check_same(
     truth: pd.DataFrame, synthetic: pd.DataFrame, columns: Iterable[str], kept: Codes, n: int, file: str,
     weights: str | None,
 ) -> None:  # fmt: skip
-    """Refuse columns that differ between true and synthetic records (InputError).
+    """Raise InputError for a column that differs between true and synthetic records.
 
     ``kept`` has the rows of these records in the original, which has n rows.
     """
@@ -534,13 +537,12 @@ def _check_same(
 
 
 def _equal(a: pd.Series, b: pd.Series) -> Bools:
-    """Rows in which two columns agree."""
     one, other = _comparable(a, b)
     return np.asarray(one == other)
 
 
 def _comparable(a: pd.Series, b: pd.Series) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The values of two columns in comparable form: categories as text, as in a published release."""
+    """Return the values of two columns in comparable form.  Categories become text, as in a published release."""
     if not (is_label(a) or is_label(b)):
         return a.to_numpy(), b.to_numpy()
     return _text(a), _text(b)

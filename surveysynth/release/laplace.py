@@ -1,12 +1,13 @@
 """Tables with Laplace noise: the form of Hu, Savitsky & Williams (2022a, section 2.4), and a strict form.
 
-In a table by p variables a record is in 2^p cells: one cell of each level (cells, each margin, the total).  In each of
-these cells every statistic is asked as a point estimate and as R replicates, which all cost budget.  With two tables
-and p = 2 this is the paper's epsilon = 8 eps_pc + 8 eps_vc, and a replicate gets eps_vc / R.
+A table by p variables has 2^p levels: the interior cells, each margin, and the total.  A record is in one domain of
+each level.  In each of these domains, every statistic is queried once as a point estimate and R times as a replicate
+estimate.  Each query spends privacy budget.  With two tables and p = 2, this is epsilon = 8 eps_pc + 8 eps_vc in the
+paper: eps_pc is spent on a point estimate, and eps_vc / R on a replicate estimate.
 
 ``kind="local"`` is the form of the paper, without a guarantee.  ``kind="strict"`` is epsilon-differentially private
-within public bounds; its means are noisy totals over noisy counts.  The sensitivities of both forms, to which the noise
-is scaled, are in :mod:`surveysynth.release.sensitivity`.
+within public bounds; its means are noisy totals over noisy counts.  :mod:`surveysynth.release.sensitivity` has the
+sensitivities of both forms, to which the noise is scaled.
 
 The noise comes from OpenDP, whose Laplace mechanism is exact for floating-point numbers.  A plain floating-point
 Laplace draw would reveal digits of the number to which it is added (Mironov 2012).
@@ -68,7 +69,7 @@ CONSISTENT = (
 
 @dataclass(frozen=True, eq=False)
 class LaplaceTables:
-    """Counts and means with Laplace noise, and the privacy budget that they use.
+    """Counts and means with Laplace noise, and the privacy budget spent on them.
 
     Attributes
     ----------
@@ -76,16 +77,16 @@ class LaplaceTables:
         The columns of :func:`surveysynth.estimate`, counts first, then means.
     budget : pandas.DataFrame
         One row for each group of queries with the same noise: ``level, statistic, outcome, part, epsilon_each,
-        queries``.  ``queries`` is the number of queries of the group that one record contributes to.  The sum of
-        ``epsilon_each * queries`` is epsilon.  Strict tables also have ``sensitivity``; for local tables it is
-        confidential.
+        queries``.  ``part`` is "point" or "replicate".  ``queries`` is the number of queries of the group to which one
+        record contributes.  The sum of ``epsilon_each * queries`` is epsilon.  Strict tables also have the column
+        ``sensitivity``, which is confidential for local tables.
     kind : {"local", "strict"}
     epsilon : float
         Privacy budget of all counts and means together.
     guarantee : str
         A text on what is protected, and what is not.
     postprocessing : str
-        A text on how the noisy numbers were changed afterwards; empty if they were not.
+        A text on how the noisy numbers were changed afterwards.  It is empty if they were not changed.
 
     Examples
     --------
@@ -120,11 +121,11 @@ class LaplaceTables:
 
 @dataclass(frozen=True)
 class Noisy:
-    """A statistic with noise in the D domains of all levels: points, replicates, and noise variances of the points."""
+    """A noisy statistic in the D domains of all levels: a point estimate and R replicate estimates."""
 
     point: Floats  # (D,)
     replicated: Floats  # (R, D)
-    point_noise: Floats  # (D,)
+    point_noise: Floats  # (D,), variances of the noise of the points
 
 
 def laplace_tables(
@@ -140,7 +141,7 @@ def laplace_tables(
     consistent: bool = False,
     ledger: Ledger | None = None,
 ) -> LaplaceTables:
-    """Counts and means of cells, margins and total, with Laplace noise (Hu, Savitsky & Williams 2022a, section 2.4).
+    """Estimate counts and means of cells and margins with Laplace noise (Hu, Savitsky & Williams 2022a, section 2.4).
 
     Parameters
     ----------
@@ -148,38 +149,39 @@ def laplace_tables(
     outcome : str or list of str
         Numeric columns without missing values.
     by : str or list of str, or None
-        As for :func:`surveysynth.estimate`.
+        See :func:`surveysynth.estimate`.
     epsilon : float
-        Privacy budget of all counts and means together.  Levels and tables get equal parts.
+        Privacy budget of all counts and means together.  Every level of every table gets an equal part.
     kind : {"local", "strict"}
         ``local`` is the form in the paper, without a guarantee; ``strict`` is epsilon-differentially
         private within public bounds.
     point_share : float
         Share of the budget, between 0 and 1, that goes to the point estimates; the rest goes to the replicates.
     replicates : int
-        R, the number of replicates of :func:`surveysynth.design.replicates.preston`.  They are drawn anew in every
-        call, independently of the outcomes and weights.
+        R, the number of replicate weights of :func:`surveysynth.design.replicates.preston`.  Replicate weights are
+        drawn anew in every call, independently of the outcomes and weights.
     bounds : dict of str to (float, float)
-        Only for ``strict``: the lowest and the highest value of "weight" and of every outcome.  They must be chosen
+        Only for ``strict``: the lowest and the highest value of "weight" and of every outcome.  Bounds must be chosen
         without looking at the file.
     consistent : bool
         Whether to adjust counts and totals (mean times count) so that they add up to their margins.
     ledger : Ledger, optional
         The ledger that is charged, as the last step.  The strict form is entered with epsilon for replacing the values
-        of a record; if the lower bound of the weight is 0, also with epsilon for blanking a record, to which the cap
-        of a ledger refers.  The local form is entered without an epsilon.
+        of a record.  If the lower bound of the weight is 0, epsilon for blanking a record is entered, too; the cap of
+        the ledger refers to blanking.  The local form is entered without an epsilon.
 
     Returns
     -------
     LaplaceTables
-        The noisy tables.  The degrees of freedom, ``df``, are R, but at most those of the design; a mean has fewer if
-        some replicates have no record of its domain.  Noisy counts can be negative; truncating them at 0 would cause
-        bias.
+        The noisy tables.  The degrees of freedom, ``df``, are the smaller of R and those of the design.  A mean has
+        fewer if some replicates have no record of its domain.  Noisy counts can be negative; truncation at 0 would
+        cause bias.
 
-        A variance is that of the noisy replicates around the noisy point, as in the paper.  It includes the noise of
-        the point, as it should, and also the noise of the replicates.  If that noise is large, intervals are therefore
-        too long, but never too short.  (Subtracting the known noise variance would give 0 about half of the time, and
-        intervals that undercover.)  ``consistent`` does not change variances.
+        As in the paper, a variance is computed from the deviations of the noisy replicate estimates from the noisy
+        point estimate.  The variance includes the noise of the point estimate, as it should, and also the noise of the
+        replicate estimates.  If the latter noise is large, intervals are too long, but never too short.  (Subtracting
+        the known noise variance would give 0 about half of the time, and intervals that undercover.)  ``consistent``
+        does not change variances.
 
         The variance of a strict mean is computed by the delta method: it is the variance of total - mean * count,
         divided by count^2.  The mean is NaN if the noisy count is not larger than the standard deviation of its noise.
@@ -244,7 +246,6 @@ def laplace_tables(
 def _check(
     outcomes: list[str], kind: NoiseKind, point_share: float, bounds: Mapping[str, Bounds] | None, *, consistent: bool
 ) -> None:
-    """Refuse arguments of :func:`laplace_tables` that do not go together (InputError)."""
     one_of(kind, get_args(NoiseKind), "kind")
     truth(consistent, "consistent")
     if point_share >= 1:
@@ -259,12 +260,12 @@ def _table(
     labels: pd.DataFrame, n: NDArray[np.intp], estimates: dict[str, tuple[Floats, Floats]], noisy: dict[str, Noisy],
     degf: int,
 ) -> pd.DataFrame:  # fmt: skip
-    """A table of counts (key "") and means with intervals, from points and variances; n is the number of records."""
+    """Make the table of counts (key "") and means, with intervals.  n is the number of records in each domain."""
     parts = []
     for name, (estimate, v) in estimates.items():
         df = np.minimum((~np.isnan(noisy[name].replicated)).sum(axis=0), degf).astype(np.float64)
         se = np.sqrt(v)
-        both = Combined(estimate, np.where(se <= FIXED * np.abs(estimate), 0.0, se), df)  # less is rounding
+        both = Combined(estimate, np.where(se <= FIXED * np.abs(estimate), 0.0, se), df)  # less is rounding error
         low, high = interval(both)
         part = labels.assign(statistic="mean" if name else "count", outcome=name)
         parts.append(part.assign(estimate=estimate, se=both.se, df=df, ci_low=low, ci_high=high, n=n))
@@ -280,7 +281,11 @@ def _query(
     epsilon: float,
     point_share: float,
 ) -> tuple[dict[str, Noisy], pd.DataFrame]:
-    """Noisy counts (key "") and noisy means or totals of each outcome, in every level, and the budget that they use."""
+    """Query counts, and means or totals of each outcome, with noise in every level.
+
+    Return the noisy statistics by outcome, with the key "" for counts, and the privacy budget spent on them.  The local
+    form queries means, the strict form totals.
+    """
     w, R = design.weights, boot.R
     shares = iter(_shares(epsilon, (1 + len(y)) * len(partitions), point_share, R))
     noisy: dict[str, Noisy] = {}
@@ -303,7 +308,7 @@ def _query(
 
 
 def may_be_blank(box: dict[str, Bounds]) -> bool:
-    """Whether strict sensitivities also hold for blanking a record, that is, if the bounds allow a weight of 0."""
+    """Whether strict sensitivities also hold for blanking a record.  They do if the bounds allow a weight of 0."""
     return box["weight"][0] == 0
 
 
@@ -318,17 +323,18 @@ def _strict_guarantee(epsilon: float, outcomes: list[str], names: list[str], box
 
 
 def add_up(x: Floats, noise: Floats, A: csr_array) -> tuple[Floats, Floats]:
-    """Weighted least squares: the x' nearest to x for which A x' = 0, and the noise variances of x'.
+    """Adjust noisy values by weighted least squares, so that parts add up to totals: A x' = 0.
 
-    x' minimizes sum (x' - x)^2 / noise: x' = x - V A' K^+ A x, with V = diag(noise) and K = A V A'.  K^+ is the
-    pseudo-inverse of K, because some equations follow from others.
+    The adjusted values x' minimize sum (x' - x)^2 / noise.  The solution is x' = x - V A' K^+ A x, with V = diag(noise)
+    and K = A V A'.  K^+ is the pseudo-inverse of K, because some equations follow from others.  Return x' and the
+    variances of its noise.
 
     Parameters
     ----------
     x, noise : float arrays (D,)
-        Noisy values and the variances of their noise.  A value whose variance is 0 is not changed.
+        Noisy values in D domains, and the variances of their noise.  A value whose variance is 0 is not changed.
     A : sparse array (E, D)
-        The equations "total - parts = 0".
+        E equations "total - parts = 0".
     """
     V_A = A.multiply(noise[None, :]).tocsr()  # A V
     K = (V_A @ A.T).toarray()
@@ -342,7 +348,7 @@ def add_up(x: Floats, noise: Floats, A: csr_array) -> tuple[Floats, Floats]:
 
 
 def _with_noise(exact: Exact, eps_point: float, eps_replicate: float) -> tuple[Floats, Floats, Floats]:
-    """The fields of :class:`Noisy` for one level."""
+    """Add noise to the exact values of one level, and return the fields of :class:`Noisy`."""
     point, point_noise = laplace(exact.point, exact.sensitivity, eps_point)
     exists = ~np.isnan(exact.replicated)
     filled = np.where(exists, exact.replicated, 0.0)
@@ -353,7 +359,7 @@ def _with_noise(exact: Exact, eps_point: float, eps_replicate: float) -> tuple[F
 def _local_estimates(
     noisy: dict[str, Noisy], A: csr_array | None, boot: Replicates
 ) -> dict[str, tuple[Floats, Floats]]:
-    """Points and variances of counts ("") and of the mean of each outcome, as in section 2.4 of the paper."""
+    """Compute estimates and variances of counts (key "") and means from noisy counts and means, as in the paper."""
     found = {name: (x.point, boot.variance(x.replicated, x.point)) for name, x in noisy.items()}
     if A is None:
         return found
@@ -368,7 +374,7 @@ def _local_estimates(
 def _strict_estimates(
     noisy: dict[str, Noisy], A: csr_array | None, boot: Replicates
 ) -> dict[str, tuple[Floats, Floats]]:
-    """Points and variances of counts ("") and of the mean of each outcome, from noisy counts and totals."""
+    """Compute estimates and variances of counts (key "") and means from noisy counts and totals."""
     added = {name: (x.point, x.point_noise) for name, x in noisy.items()}
     if A is not None:
         added = {name: add_up(*known, A) for name, known in added.items()}
@@ -385,10 +391,10 @@ def _strict_estimates(
 
 
 def _shares(epsilon: float, pairs: int, point_share: float, replicates: int) -> list[tuple[float, float]]:
-    """Epsilon of a point and epsilon of one replicate, for every level of every table (InputError: too small).
+    """Return the epsilon of a point estimate and of one replicate, for every level of every table.
 
     The shares are multiples of the last binary digit of epsilon, so that they add up to epsilon exactly.  Remainders of
-    the division go to the points.
+    the division go to the points.  Raise InputError if epsilon is too small for the division.
     """
     unit = math.ulp(epsilon)
     each, left = divmod(round(epsilon / unit), pairs)
@@ -403,13 +409,13 @@ def _shares(epsilon: float, pairs: int, point_share: float, replicates: int) -> 
 
 
 def _level(partition: Partition) -> str:
-    """The name of a level: the variables by which its domains are formed."""
+    """Return the name of a level, which lists the variables that form its domains."""
     first = partition.labels.iloc[0]
     return ", ".join(str(name) for name in first.index if first[name] != TOTAL) or "total"
 
 
 def finite_outcome(design: SurveyDesign, name: str) -> Floats:
-    """The values (n,) of a numeric outcome; InputError if one is missing or infinite."""
+    """Return the values (n,) of a numeric outcome.  Raise InputError if a value is missing or infinite."""
     y = design.numeric(name)
     bad = ~np.isfinite(y)
     if bad.any():
@@ -420,7 +426,7 @@ def finite_outcome(design: SurveyDesign, name: str) -> Floats:
 
 
 def _box(bounds: Mapping[str, Bounds] | None, outcomes: list[str]) -> dict[str, Bounds]:
-    """The bounds of the weight and of every outcome, after checks (InputError)."""
+    """Return the bounds of the weight and of every outcome.  Raise InputError if they are missing or wrong."""
     if "weight" in outcomes:
         raise InputError("bounds cannot tell an outcome 'weight' from the survey weight; rename the column")
     wanted = ["weight", *outcomes]

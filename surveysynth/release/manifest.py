@@ -27,13 +27,13 @@ Epsilon = Annotated[float, Field(gt=0)]
 
 
 class Said(BaseModel):
-    """A part of a manifest in JSON.  Types are strict: a number must not be written as text, for example."""
+    """Base class of the parts of a manifest.  Types are strict: a number must not be written as text, for example."""
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
 class PublicFile(Said):
-    """The entry of a public file: its checksums, and the size of a table."""
+    """Manifest entry of a public file: its checksums and, if it is a table, its numbers of records and columns."""
 
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     md5: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
@@ -42,14 +42,14 @@ class PublicFile(Said):
 
 
 class Levels(Said):
-    """The categories of a column, in their order."""
+    """Manifest entry of a categorical column: its categories in order, and whether they are ordered."""
 
     categories: list[str | bool | int | float]
     ordered: bool
 
 
 class Spent(Said):
-    """One expense: a part of what was spent on a confidential file."""
+    """Manifest entry of one expense on a confidential file (:class:`surveysynth.expenses.Expense`)."""
 
     what: Name
     blank: Epsilon | None
@@ -58,13 +58,13 @@ class Spent(Said):
 
 
 class Package(Said):
-    """The version of surveysynth that made the release."""
+    """Manifest entry of the package version that made the release."""
 
     surveysynth: str
 
 
 class Manifest(Said):
-    """The entries that a manifest must have to be read; models and plans add further entries."""
+    """The entries of a manifest that are checked when it is read.  Models and plans add further entries."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -89,7 +89,7 @@ class Manifest(Said):
     categorical: list[Name] = []
     derived: list[Name] = []
     public_predictors: list[Name]
-    design: dict[str, Any]  # checked by SurveyDesign, whose arguments they are
+    design: dict[str, Any]  # arguments of SurveyDesign, which checks them
     count_design: dict[str, Any] | None = None
     labels: dict[str, str] = {}
     dtypes: dict[str, str]
@@ -101,7 +101,7 @@ class Manifest(Said):
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:
-        """Refuse a manifest that contradicts itself."""
+        """Raise ValueError for a manifest that contradicts itself."""
         data = {name for name in self.files if name.startswith("synthetic_")}
         if len(data) != self.m or not any(data == {*synthetic_files(self.m, kind)} for kind in FORMATS):
             raise ValueError(f"m is {self.m}, but the synthetic files are {', '.join(sorted(data)) or 'not listed'}")
@@ -127,7 +127,7 @@ RELEASE_ENTRIES = {*Manifest.model_fields, *DERIVED} - {"package", "method", "we
 
 
 def synthetic_files(m: int, format: str) -> list[str]:
-    """The names of the synthetic files."""
+    """Return the names of the synthetic files of a release."""
     return [f"synthetic_{number}.{format}" for number in range(1, m + 1)]
 
 
@@ -150,25 +150,26 @@ def read_manifest(file: Path) -> dict[str, Any]:
 
 
 def public_folder(path: Path) -> Path:
-    """The public part of a release folder; the folder itself, if it has no folder ``public``."""
+    """Return the folder ``public`` of a release folder.  Return ``path`` if it has no such folder."""
     return path / "public" if (path / "public").is_dir() else path
 
 
 def seal_of(path: Path) -> str:
-    """The SHA-256 in the manifest of a release folder or public folder.  Other files refer to the release by it.
+    """Return the SHA-256 in the manifest of a release, by which other files refer to the release.
 
     Raises
     ------
     InputError
-        As :func:`read_manifest`.
+        See :func:`read_manifest`.
     """
     return str(read_manifest(public_folder(path) / "manifest.json")["checksum"]["sha256"])
 
 
 def types_of(frame: pd.DataFrame, columns: Iterable[str] | None = None, public: Collection[str] = ()) -> dict[str, Any]:
-    """The types of all columns of a file, and the levels of categorical columns.
+    """Return the types of all columns of a frame, and the levels (categories) of its categorical columns.
 
-    Levels of ``public`` columns that no record has are left out, so that they are not published.
+    ``columns`` restricts the columns whose levels are returned.  For a column in ``public``, levels that no record has
+    are left out, so that they are not published.
     """
     found = [c for c in columns or frame if isinstance(frame[c].dtype, pd.CategoricalDtype)]
     return {
@@ -178,7 +179,7 @@ def types_of(frame: pd.DataFrame, columns: Iterable[str] | None = None, public: 
 
 
 def fields_of(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The fields of the release that a manifest describes, without its data sets."""
+    """Make the fields of a release from its manifest, except the data sets."""
     privacy = PrivacyReport(
         kind=manifest["kind"],
         epsilon=math.inf if manifest["epsilon"] is None else manifest["epsilon"],
@@ -208,7 +209,7 @@ def fields_of(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def _expenses_of(manifest: Mapping[str, Any]) -> tuple[Expense, ...]:
-    """The expenses of a release from its manifest (InputError: damaged); an old manifest has only its epsilons."""
+    """Return the expenses in a manifest.  For a manifest of an earlier version, make one from its epsilons."""
 
     def read() -> tuple[Expense, ...]:
         if "rests_on" in manifest:
@@ -222,11 +223,11 @@ def _expenses_of(manifest: Mapping[str, Any]) -> tuple[Expense, ...]:
 
 
 def without_none(roles: dict[str, Any]) -> dict[str, Any]:
-    """The roles without those that are None."""
+    """Return the design roles without those that are None."""
     return {role: name for role, name in roles.items() if name is not None}
 
 
 def _levels(column: pd.Series, *, all_of_them: bool) -> dict[str, Any]:
-    """The categories of a column in order: all of them, or only those that some record has."""
+    """Return the categories of a column in order.  Without ``all_of_them``, only those that some record has."""
     used = column.cat if all_of_them else column.cat.remove_unused_categories().cat
     return {"categories": used.categories.tolist(), "ordered": bool(used.ordered)}

@@ -36,7 +36,7 @@ CLASSES_IN_R = "classes_in_r"
 class Measurements:
     """Noisy tables of a confidential file, from which any number of releases can be drawn without more epsilon.
 
-    :func:`surveysynth.measure` makes measurements.  ``Measurements(release.measured)`` gives those of a release.
+    :func:`surveysynth.measure` makes measurements.  ``Measurements(release.measured)`` has the tables of a release.
 
     Attributes
     ----------
@@ -107,8 +107,8 @@ class Measurements:
         Returns
         -------
         Release
-            The release.  Its epsilon is that of the measurements for any m, and is spent only once for all releases
-            from these measurements.
+            The release.  Its epsilon is the epsilon of the measurements, for any m.  It is spent only once for all
+            releases from these measurements.
 
         Raises
         ------
@@ -152,14 +152,14 @@ class Measurements:
 def entered(source: Source, ledger: Ledger) -> Source:
     """Charge a ledger for measurements, and return the measurements with the reference of the ledger entry.
 
-    The measurements are on the disk beside the ledger before the ledger is charged.  They stay there until a release
-    from them is written.  If the run ends before, :func:`surveysynth.resume` publishes the measurements as a folder,
-    and nothing more is spent.
+    The measurements are written next to the ledger before the ledger is charged.  They stay there until a release from
+    the measurements is written.  If the run ends earlier, :func:`surveysynth.resume` publishes the measurements as a
+    folder, and nothing more is spent.
 
     Raises
     ------
     InputError
-        The measurements cannot be written beside the ledger.  Nothing was charged.
+        The measurements cannot be written next to the ledger.  Nothing was charged.
     PrivacyError
         The cap would be exceeded, or the ledger cannot be written: nothing was charged, and the measurements must not
         be used.  Or the ledger was charged, but a later step on the disk failed.
@@ -190,7 +190,7 @@ def entered(source: Source, ledger: Ledger) -> Source:
 
 
 def with_classes_in_r(release: Release, classes: Mapping[str, str]) -> Release:
-    """The release with the classes of outcomes in R in its manifest, for readers in R."""
+    """Add the classes that outcomes have in R to the manifest of a release, for readers in R."""
     return replace(release, method=release.method | {CLASSES_IN_R: dict(classes)}) if classes else release
 
 
@@ -252,5 +252,5 @@ def read_measurements(path: str | Path) -> Measurements:
 
 
 def is_measured(manifest: Path) -> bool:
-    """Whether a manifest is that of measurements (and not of a release)."""
+    """Whether a manifest belongs to measurements, and not to a release."""
     return bool(json.loads(unsealed(manifest)).get("format") == FORMAT)

@@ -25,7 +25,7 @@ def printed(
     symbols: str | Mapping[str, Any] | None = None,
     wording: str | Path | None = None,
 ) -> Document:
-    """The tables of a release as a document with titles and footnotes.
+    """Make a document with titles and footnotes from the tables of a release.
 
     Parameters
     ----------
@@ -35,9 +35,9 @@ def printed(
     by : list of str
         The variables that define the table's domains.
     symbols : {"uk", "statcan"} or mapping, optional
-        As for :func:`surveysynth.publication.quality.symbols_of`.
+        See :func:`surveysynth.publication.quality.symbols_of`.
     wording : str or Path, optional
-        As for :class:`surveysynth.publication.wording.Wording`.
+        See :class:`surveysynth.publication.wording.Wording`.
     """
     method, design = release.method, release.datasets[0]
     facts = Facts(
@@ -49,9 +49,10 @@ def printed(
 
 
 def check_printed(where: Where = None, level: float = 0.95, deff: Deff = False, **others: Any) -> None:
-    """Refuse a ``where`` that is a function, design effects and other levels than 95%, for printed tables (InputError).
+    """Raise InputError for arguments that printed tables do not support.
 
-    A title can state the condition only if it is a column.
+    These are design effects, levels other than 95%, and functions as ``where``.  A title can state the condition only
+    if the condition is a column.
     """
     if deff:
         raise InputError("printed tables and figures have no design effects: leave deff= out, or write a csv")

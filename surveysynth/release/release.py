@@ -1,4 +1,4 @@
-"""The class Release: synthetic data sets, estimates from them, and how a release is written and read back."""
+"""The class Release: synthetic data sets, their estimates, and methods to write and read a release."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ class Release(Estimates):
         The synthetic data sets.  All functions for a confidential design work on them, too.
     privacy : PrivacyReport
     predictors : tuple of str
-        Public columns that tables can be broken down by.
+        Public columns by which tables can be broken down.
     outcomes : tuple of str
         Synthesized columns.
     method : dict
         Public facts about the model, the package and the engine.
     internal : dict
-        For the agency only; empty in a release that was read from its public files, pickled or copied.
-        The array ``rows`` (m, n) has, for each synthetic record, the row of the confidential file (from 0) that it
-        stands for.
+        Results for the agency only.  The dictionary is empty in a release that was read from its public files, pickled
+        or copied.  The array ``rows`` (m, n) has, for each synthetic record, the position (from 0) of the corresponding
+        record in the confidential file.
     categorical : tuple of str
         The outcomes that are categories.  Tables can be broken down by these outcomes, too.
     count_roles : dict, optional
         Design roles from which standard errors of counts are computed, if these are not the roles of the data
-        sets.  FBP needs this: the counts are the same, but the weights vary from record to record.
+        sets.  FBP needs other roles: the counts are the same, but the weights vary from record to record.
     rests_on : tuple of Expense
-        All that was spent on the confidential file for these data sets, part by part.  Releases may share a part,
-        which a ledger counts once.
+        The expenses on the confidential file for these data sets.  A ledger counts an expense once, even if several
+        releases have it.
     measured : Source, optional
         The noisy tables from which the data sets were drawn, if they were drawn from noisy tables.  These tables are
         published with the data sets.
@@ -70,14 +70,14 @@ class Release(Estimates):
     def entered(self, ledger: Ledger | None) -> Release:
         """Charge a ledger for the release, and return the release with the number of its entry.
 
-        The tables and files are made before the charge.  They are kept in a hidden folder beside the ledger until
+        The tables and files are made before the charge.  They are kept in a hidden folder next to the ledger until
         :meth:`write` has written the release.  A release that was charged is therefore not lost if the session ends:
         :func:`resume` publishes it.
 
         Parameters
         ----------
         ledger : Ledger, optional
-            The ledger that is charged.  With None, nothing is charged, and the release is returned as it is.
+            The ledger that is charged.  With None, nothing is charged, and the release is returned unchanged.
 
         Returns
         -------
@@ -122,9 +122,9 @@ class Release(Estimates):
         ``public/`` has the synthetic files, the tables (``tables.csv`` in full precision; ``tables.xlsx`` and
         ``tables.html`` rounded, with footnotes), the report, the manifest, and machine-readable metadata
         (``datapackage.json`` of Frictionless, ``csv-metadata.json`` of CSV on the Web).
-        The folder appears whole or not at all: it is written under a hidden name beside ``path``, and renamed when it
-        is complete.  The manifest lists the other public files with their numbers of records and columns and their
-        SHA-256.  :func:`read_release` verifies the files against this list.
+        The folder appears whole or not at all: it is written under a hidden name next to ``path``, and renamed when it
+        is complete.  The manifest lists the other public files, with numbers of records and columns and with SHA-256
+        checksums.  :func:`read_release` verifies the files against this list.
 
         Parameters
         ----------
@@ -133,14 +133,14 @@ class Release(Estimates):
         by : str or list of str, optional
             The variables that define the domains of the tables; by default :meth:`table_predictors`.
         statistic, quantiles, poverty_line
-            The statistics of the tables, as for :meth:`tables`.
+            The statistics of the tables: see :meth:`tables`.
         format : {"csv", "parquet"}
             The format of the synthetic files.
         min_cell, cv_limit
-            As for :meth:`tables`.  ``min_cell`` is a quality rule, not protection: whoever has the
-            synthetic files can compute the suppressed cells.  The report says so, too.
+            See :meth:`tables`.  ``min_cell`` is a quality rule, not protection: whoever has the synthetic files can
+            compute the suppressed cells.  The report says so, too.
         symbols, wording
-            As for :meth:`write_tables`.
+            See :meth:`write_tables`.
         overwrite : bool
             Whether to replace a release folder at ``path``.  Nothing other than a release is replaced.
         ledger : Ledger, optional
@@ -215,7 +215,7 @@ class Release(Estimates):
             that follows the UK government's standard of accessible spreadsheets), .html (one page), .tex (a complete
             document for pdflatex), .md, or .docx (needs pandoc).
         by : str or list of str, optional
-            As for :meth:`tables`.
+            See :meth:`tables`.
         symbols : {"uk", "statcan"} or mapping, optional
             The symbols for suppressed and missing numbers and for quality.  "uk", the default: [c] suppressed, [u] low
             reliability (a coefficient of variation of 20% or more), [x] not available.  "statcan": x suppressed, ..
@@ -224,8 +224,8 @@ class Release(Estimates):
         wording : str or Path, optional
             The words of headings and footnotes: a translated copy of ``surveysynth/publication/wording.toml``.
         **asked
-            As for :meth:`tables`.  ``where`` must be the name of a column, because the titles state the condition.
-            The intervals are 95% intervals.
+            See :meth:`tables`.  ``where`` must be the name of a column, because the titles state the condition.  The
+            intervals are 95% intervals.
 
         Returns
         -------
@@ -235,9 +235,9 @@ class Release(Estimates):
         Raises
         ------
         InputError
-            As :meth:`tables`; a suffix or symbols that are not known; a file of words that lacks texts or has unknown
-            ones; symbols or words for a csv; a ``level`` other than 0.95; design effects in another format than csv; a
-            docx without pandoc.
+            See :meth:`tables`.  Other reasons are an unknown suffix, unknown symbols, a wording file with missing or
+            unknown texts, symbols or wording for a csv, a ``level`` other than 0.95, design effects in a format other
+            than csv, and a docx without pandoc.
 
         Examples
         --------
@@ -274,34 +274,34 @@ class Release(Estimates):
         """Draw a dot plot of estimates with their 95% intervals, for publication.
 
         The alternative text for readers who cannot see the figure is in the metadata of the figure, and in a .txt
-        file of the same name beside it.
+        file of the same name next to the figure.
 
         Parameters
         ----------
         path : str or Path
             The file to write, .svg or .png.
         by : str or list of str, optional
-            As for :meth:`tables`.  If there are several variables, and the last has at most five categories (including
-            the total), colour and shape of the dots show its category.
+            See :meth:`tables`.  If there are several variables, and the last variable has at most five categories
+            (including the total), colour and shape of the dots show its category.
         statistic : str, optional
-            As for :meth:`tables`.  By default means, or proportions if all outcomes are categories.
+            See :meth:`tables`.  By default means, or proportions if all outcomes are categories.
         symbols, wording
-            As for :meth:`write_tables`.
+            See :meth:`write_tables`.
         width : float
             Width of the figure in centimetres, at least 6.  The default is the width of the text on an A4 page; 8.5
             fits one of two columns.
         **asked
-            As for :meth:`tables`.
+            See :meth:`tables`.
 
         Returns
         -------
         Path
-            The figure.
+            The file with the figure.
 
         Raises
         ------
         InputError
-            As :meth:`write_tables`; a file that is neither .svg nor .png; a width below 6.
+            See :meth:`write_tables`; also, if the file is neither .svg nor .png, or the width is below 6.
         """
         from ..publication.figures.domains import LEAST, check_figure, dot_plot
 

@@ -1,19 +1,22 @@
 """Sensitivities of tables, to which Laplace noise is scaled: local (Hu, Savitsky & Williams 2022a) and strict.
 
+A table by several variables has several levels: its cells, each margin, and the total.  Each level divides the records
+into domains.  w is the survey weight of a record, y its outcome.
+
 ``local`` is the form of the paper.  With S the records of a domain, the sensitivities are
 
     count: max_S w - min_S w                                                        (eq. 8)
     mean:  (max_S w y - min_S w y) / (sum_S w - (max_S w - min_S w))                (eq. 9)
 
-and the largest value over the domains of a level is used for the whole level.  The local form has no guarantee: the
+The largest value over the domains of a level is used for the whole level.  The local form has no guarantee: the
 sensitivities are computed from the confidential file, and eq. 9 is not a bound for replacing a record.  For the two
 records (w, y) = (1, 10) and (10, 1) eq. 9 is 0, although replacing the second record by a copy of the first changes the
 mean from 20/11 to 10.
 
 ``strict`` is for two files that differ in the weight and the outcome of one record.  Weight and outcome are clipped to
-public bounds, which form a box.  Within the box a count changes by at most max w - min w, and a total by at most
-max w y - min w y; these extremes are at the corners of the box.  A replicate changes by at most the same number times
-the largest absolute replicate factor.
+public bounds, which form a box.  Within the box a count changes by at most max w - min w, and a total changes by at
+most max w y - min w y.  These extremes are at the corners of the box.  A replicate estimate changes by at most this
+number times the largest absolute replicate factor.
 """
 
 from __future__ import annotations
@@ -36,19 +39,19 @@ Bounds = tuple[float, float]
 
 @dataclass(frozen=True)
 class Exact:
-    """A statistic without noise in the D domains of one level, and its sensitivities to a change of one record."""
+    """Exact estimates in the D domains of one level, their R replicates, and their sensitivities to one record."""
 
     point: Floats  # (D,)
-    replicated: Floats  # (R, D); NaN where a replicate has no record of the domain
+    replicated: Floats  # (R, D); NaN if the replicate has no record of the domain
     sensitivity: float
     replicate_sensitivity: float
 
 
 def local(w: Floats, y: Floats | None, partition: Partition, boot: Replicates) -> Exact:
-    """Count, or mean of y, in the domains of a level, with the sensitivities of eq. 8 and 9.
+    """Compute the count, or the mean of y, in each domain of a level, with its sensitivity by eq. 8 or 9 of the paper.
 
-    As in the paper, the replicates get the sensitivity of the point, although replicate weights are up to twice as
-    large.
+    The count is computed if ``y`` is None.  As in the paper, replicate estimates get the sensitivity of the point
+    estimate, although replicate weights can be twice as large as survey weights.
     """
     domain, domains = partition.domain, len(partition.labels)
     count, count_r = taylor.sums(domain, w, domains), boot.totals(w, domain, domains)
@@ -71,12 +74,13 @@ def strict(
     weight: Bounds,
     bounds: Bounds = (1.0, 1.0),
 ) -> Exact:
-    """Count, or total of y, in the domains of a level, from clipped values, with sensitivities from the bounds only.
+    """Compute the count or the total of y in each domain of a level, with a sensitivity from the public bounds only.
 
-    w y is bilinear, so its extremes over the box of the bounds are at the corners.  A record is in one domain of the
-    level.  A computed sum of m products, none larger than X, has a rounding error of at most m X gamma, with
-    gamma = (m + 8) u / (1 - (m + 8) u) and u = 2^-53 (Higham 2002, lemma 3.1; 8 is more than the products need).
-    Rounding adds at most twice this error to the difference between two files.
+    Values are clipped to the bounds.  The count is computed if ``y`` is None.  w y is bilinear, so its extremes over
+    the box of the bounds are at the corners.  A record is in one domain of the level.  A computed sum of m products,
+    none larger than X, has a rounding error of at most m X gamma, with gamma = (m + 8) u / (1 - (m + 8) u), where
+    u = 2^-53 (Higham 2002, lemma 3.1; 8 is more than the products need).  Rounding adds at most twice this error to the
+    difference between two files.
     """
     domain, domains = partition.domain, len(partition.labels)
     z = np.clip(w, *weight) * (1.0 if y is None else np.clip(y, *bounds))
@@ -90,7 +94,7 @@ def strict(
 
 
 def _range(values: Floats, domain: Codes, domains: int) -> Floats:
-    """The range, highest minus lowest value, in every domain: an array (domains,)."""
+    """Return the highest minus the lowest value of every domain, as an array (domains,)."""
     low, high = np.full(domains, np.inf), np.full(domains, -np.inf)
     np.minimum.at(low, domain, values)
     np.maximum.at(high, domain, values)

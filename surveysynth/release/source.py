@@ -34,13 +34,13 @@ from .data_set_files import in_a_file
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-PAIR = 2  # data sets from one draw of the coefficients; they differ only by simulation
-ROUNDS = 100  # most times that a record which breaks a rule is drawn again
+PAIR = 2  # number of data sets from one draw of the coefficients; they differ only by simulation
+ROUNDS = 100  # largest number of draws for a record that breaks a rule
 BLOCK = 1 << 16  # records that are drawn together
 THREADS = 4  # most threads that draw large data sets; each thread has one data set in memory
 IN_MEMORY = 20_000_000  # records of all data sets together; above this number, data sets are in files
-MANY, SOME = 100_000, 50_000  # above MANY records, the variance due to noise is computed from a subset of SOME
-REFITS = 24  # draws from which the variance due to noise is computed
+MANY, SOME = 100_000, 50_000  # above MANY records, the variance due to noise is computed from SOME of them
+REFITS = 24  # number of draws from which the variance due to noise is computed
 COMBINING = "T = mean(u) + N + B / M"
 HOW_TO_COMBINE = {
     "rule": COMBINING,
@@ -68,13 +68,13 @@ FITTED = "The model was fitted to the noisy tables, and sees nothing else of the
 
 
 def evenly(count: int, n: int) -> Codes:
-    """Evenly spaced whole numbers from 0 to below n: an array (count,)."""
+    """Return evenly spaced whole numbers from 0 to below n, as an array (count,)."""
     return np.asarray((np.arange(count) + 0.5) * n / count, dtype=np.intp)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Source:
-    """Noisy tables of a confidential file with the public columns of the file, and facts for the privacy report.
+    """Noisy tables of a confidential file, the public columns of the file, and facts for the privacy report.
 
     Attributes
     ----------
@@ -87,17 +87,17 @@ class Source:
     model : {"FBS", "FBP"}
         FBS draws outcome and weight; FBP draws the outcome and gives every record its expected weight.
     epsilon : float
-        The epsilon that was asked for.  It is for blanking the outcome and weight of one record.
+        The requested epsilon, for blanking the outcome and weight of one record.
     notes : tuple of str
         Further sentences of the privacy report.
     expense : Expense
-        The cost of the measurements, as a ledger counts it.
+        The expense of the measurements, which a ledger counts.
     edits : tuple of str
         Public rules that every synthetic record obeys.
     earlier : NoisyTables, optional
         Noisy tables of an earlier year.  The model is fitted to these tables, too.
     spent_before : tuple of Expense
-        The cost of the tables of the earlier year.  The epsilons add up for people who are in both files.
+        The expenses of the tables of the earlier year.  The epsilons add up for people who are in both files.
     delta_before : float
         Delta of the tables of the earlier year.
     publishable : bool
@@ -129,7 +129,7 @@ class Source:
     def read(
         cls, published: Mapping[str, Any], first: SurveyDesign, predictors: tuple[str, ...], expense: Expense
     ) -> Self:  # fmt: skip
-        """A source from :meth:`published` and the first data set of a release (InputError: they do not agree)."""
+        """Make a source from :meth:`published` and the first data set.  Raise InputError if the two do not agree."""
         weights = str(first.weights_name)
         names = [variable["name"] for variable in published.get("variables", [])]
         frame = first.frame.drop(columns=[name for name in names if name != WEIGHT])
@@ -142,7 +142,7 @@ class Source:
     def from_public(
         cls, published: Mapping[str, Any], public: SurveyDesign, predictors: tuple[str, ...], expense: Expense
     ) -> Self:  # fmt: skip
-        """A source from :meth:`published` and the public columns (InputError: they do not agree)."""
+        """Make a source from :meth:`published` and the public columns.  Raise InputError if the two do not agree."""
         tables = read_json(published, public)
         return cls(
             tables, public, predictors, published["model"], published["epsilon"], tuple(published["notes"]), expense,
@@ -169,7 +169,7 @@ class Source:
 
     @cached_property
     def counted_by(self) -> dict[str, list[tuple[str, ...]]]:
-        """For each variable, the groups of columns by which it was counted; the key of the weight is ``WEIGHT``."""
+        """The groups of columns by which noisy tables count each variable.  The key of the weight is ``WEIGHT``."""
         found = dict[str, dict[tuple[str, ...], None]]()
         for variable in self.tables.variables:
             columns = found.setdefault(variable.name, {})
@@ -181,10 +181,7 @@ class Source:
         return {name: [each for each in columns if each] for name, columns in found.items()}
 
     def is_counted(self, variable: str | None, columns: Collection[str]) -> bool:
-        """Whether a noisy table counts a variable by all these columns together.
-
-        The variable None is the number of records.
-        """
+        """Whether a noisy table counts a variable (None: the records) by all these columns together."""
         wanted = {*columns, *([] if variable is None else [variable])}
         own = {name: tables for name, tables in self.counted_by.items() if name in wanted}
         every = [{name, *by} for name, tables in own.items() for by in [(), *tables]]
@@ -193,8 +190,8 @@ class Source:
     def data_sets(self, m: int, rng: np.random.Generator) -> tuple[tuple[SurveyDesign, ...], NDArray[np.int32]]:
         """Draw m data sets, two from each draw of the coefficients, with records in random order.
 
-        Returns the data sets and an array (m, n) with the order of the records of each.  Large data sets are in
-        temporary files, which are deleted when the data sets are no longer used.
+        Return the data sets, and an array (m, n) with the order of the records in each data set.  Large data sets are
+        in temporary files, which are deleted when the data sets are no longer used.
         """
         n, unit = self.tables.n, self._fit.cells.cell_of_record
 
@@ -213,13 +210,13 @@ class Source:
         return tuple(made for made, _ in found), np.array([order for _, order in found])
 
     def redrawn(self, like: SurveyDesign, *, subset: bool = False) -> tuple[SurveyDesign, ...]:
-        """Versions of a data set from other draws of the parameters, simulated with the same random numbers.
+        """Simulate versions of a data set from other draws of the parameters, with the same random numbers.
 
         The variance of an estimate over these versions is N, the variance due to the noise (and the prior).  FBP
-        publishes expected weights; here its weights are drawn, differently for each version, so that N includes the
-        variance of weights, too.
+        publishes expected weights.  Here, however, weights are drawn anew for each version, so that N includes their
+        variance.
 
-        With ``subset`` a large data set is replaced by a subset of its records, without strata and PSUs.  N hardly
+        With ``subset``, a large data set is replaced by a subset of its records, without strata and PSUs.  N hardly
         depends on the number of records.
         """
         unit, made = self._unit(like), []
@@ -234,7 +231,7 @@ class Source:
         return tuple(made)
 
     def is_large(self, n: int) -> bool:
-        """Whether the variance due to noise is computed from a subset of n records; never with FBP."""
+        """Whether the variance due to noise is computed from a subset of n records, which is never done with FBP."""
         return n > MANY and self.model == "FBS"
 
     @cached_property
@@ -244,7 +241,7 @@ class Source:
 
     @cached_property
     def _refits(self) -> list[Draw]:
-        """The draws from which N is computed, with a fixed seed, so that every user of the release has the same N."""
+        """Draws for the variance due to noise, with a fixed seed, so that all users get the same variance."""
         return self._draws(REFITS, np.random.default_rng(0), opposite=False)
 
     def _draws(self, count: int, rng: np.random.Generator, *, opposite: bool = True) -> list[Draw]:
@@ -253,21 +250,21 @@ class Source:
             return fit.draws(count, rng, opposite=opposite)
 
     def _unit(self, design: SurveyDesign) -> Codes:
-        """The public cell of each record in a design that has the public columns."""
+        """Return the public cell of each record, that is, its combination of categories of the public columns."""
         return self._fit.cells.cells_of_records(self.tables.terms_of(design), design.n)
 
     def _data_set(
         self, like: SurveyDesign, unit: Codes, draw: Draw,
         rngs: tuple[np.random.Generator, np.random.Generator], order: NDArray[np.int32] | None, *, smoothed: bool,
     ) -> SurveyDesign:  # fmt: skip
-        """A data set: the public columns of a design, with outcomes and weight simulated from one draw.
+        """Make a data set: public columns of a design, with outcomes and weight simulated from one draw.
 
         Parameters
         ----------
         like : SurveyDesign
             The design that has the public columns.
         unit : int array (n,)
-            Combination of public levels of each record.
+            The public cell of each record.
         draw : Draw
         rngs : two generators
             Random numbers for outcomes, and for weights.
@@ -277,7 +274,7 @@ class Source:
             Whether every record gets its expected weight.
         """
         made = (*self.outcomes, str(like.weights_name))
-        public = like.frame.drop(columns=[*self.outcomes], errors="ignore")  # nothing of another data set's answers
+        public = like.frame.drop(columns=[*self.outcomes], errors="ignore")  # no outcomes of another data set
         if order is not None:
             public, unit = public.iloc[order].reset_index(drop=True), unit[order]
         blocks = [
@@ -296,7 +293,7 @@ class Source:
         self, public: Records, draw: Draw, rngs: tuple[np.random.Generator, np.random.Generator], weights: str, *,
         smoothed: bool,
     ) -> pd.DataFrame:  # fmt: skip
-        """A block of records of a data set, with weights that are not scaled to the population total yet."""
+        """Make a block of records of a data set.  The weights are not yet scaled to the population total."""
         records, weight = self._records(public, draw, rngs[0]), self.tables.weight
         if weight is None or (bins := weight.cells.bins) is None:
             return records.frame
@@ -305,7 +302,7 @@ class Source:
         return records.frame.assign(**{weights: w})
 
     def _records(self, public: Records, draw: Draw, rng: np.random.Generator) -> Records:
-        """Records whose outcomes obey all rules.  A record that breaks one is drawn again (ModelError: too often)."""
+        """Draw outcomes, again for records that break a rule.  Raise ModelError if records break a rule every time."""
         made = self._outcomes(public, draw, rng)
         again = rng.spawn(1)[0]
         rules = [Rule(text) for text in self.edits]
@@ -330,25 +327,25 @@ class Source:
         return records
 
     def _to_totals(self, w: Floats, unit: Codes) -> Floats:
-        """Weights that add up to the population total, and in each level of a public margin to the public total."""
+        """Calibrate weights to the population total, and to the public totals of every public margin."""
         w = w * (self.tables.population_total / w.sum())
         if not self.tables.population_totals:
             return w
         margins, totals = [], []
         for name, total in self.tables.population_totals.items():
             level = self.tables.terms[name].level_of_step[self._fit.cells.step[name][unit]]
-            there = np.unique(level)  # some records may have none of a level
+            there = np.unique(level)  # a level may have no records
             margins.append(np.searchsorted(there, level))
             totals.append(np.asarray(total)[there] * (np.sum(total) / np.sum(np.asarray(total)[there])))
         return rake(w, margins, totals)
 
     def _roles(self, like: SurveyDesign) -> dict[str, Any]:
-        """Roles of the design, with the terms that have public totals as poststrata if the weight is synthesized."""
+        """Return the roles of the design.  If the weight is synthesized, terms with public totals are poststrata."""
         known = [[*self.tables.terms[name].columns] for name in self.tables.population_totals]
         return like.roles() | ({"poststrata": known} if known and self.tables.weight is not None else {})
 
     def report(self, m: int) -> PrivacyReport:
-        """The privacy report of m data sets."""
+        """Write the privacy report of a release of m data sets."""
         before = [(each.blank or 0.0, each.replace or 0.0) for each in self.spent_before]
         epsilon = self.epsilon + sum(blank for blank, _ in before)
         replaced = self.replaced + sum(each for _, each in before)
@@ -360,7 +357,7 @@ class Source:
         )  # fmt: skip
 
     def method(self) -> dict[str, Any]:
-        """Public facts about package and model, for the manifest."""
+        """Return public facts about the package and the model, for the manifest."""
         weight = self.tables.weight
         drawn_or_not = "synthesized" if self.model == "FBS" else "synthesized (smoothed)"
         schema = {v.name: v.cells.outcome for v in self.tables.outcomes if v.cells.bins is not None}
@@ -382,7 +379,7 @@ class Source:
         }
 
     def published(self) -> dict[str, Any]:
-        """The content of ``measurements.json``.  The public columns are not in it, as the data sets have them."""
+        """Return the content of ``measurements.json``.  The public columns are left out, as the data sets have them."""
         return self.tables.as_json() | {
             "epsilon": self.epsilon, "model": self.model, "notes": list(self.notes), "expense": asdict(self.expense),
             "publishable": self.publishable, **({"edits": list(self.edits)} if self.edits else {}),

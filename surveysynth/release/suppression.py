@@ -29,7 +29,7 @@ def flag(
     whole: bool = True,
     modelled: NDArray[np.bool_] | None = None,
 ) -> pd.DataFrame:
-    """The table with a column ``flag``, and with small cells and complementary cells suppressed.
+    """Add a column ``flag`` to a table, and suppress small cells and complementary cells.
 
     Parameters
     ----------
@@ -40,14 +40,14 @@ def flag(
     between : bool
         Whether standard errors include the variance between data sets.  If not, all rows are flagged.
     min_cell : int, optional
-        Cells of fewer records are blanked, and further cells from which these could be computed.  All of them have
-        the same flag, which does not show which cells are small.
+        Cells with fewer records are suppressed, together with other cells from which the suppressed numbers could be
+        computed.  All suppressed cells have the same flag, which does not show which cells are small.
     cv_limit : float, optional
-        Limit of the coefficient of variation (standard error over estimate).  Estimates above it are flagged.
+        Estimates with a larger coefficient of variation (standard error over estimate) are flagged.
     whole : bool
-        Whether the table is of all records.  Its total count is then one to which the weights are calibrated.
+        Whether the table is of all records.  If it is, the weights are calibrated to its total count.
     modelled : bool array (rows,), optional
-        Cells whose variables no noisy table counts together.  They are flagged.
+        Whether no noisy table counts the variables of a cell together.  Such cells are flagged.
 
     Returns
     -------
@@ -57,41 +57,41 @@ def flag(
     Raises
     ------
     InputError
-        As :func:`check_limits`.
+        See :func:`check_limits`.
     """
     table = table.copy()
     flags: list[list[str]] = [[] for _ in range(len(table))]
 
-    def say(where: NDArray[np.bool_], text: str) -> None:
+    def mark(where: NDArray[np.bool_], text: str) -> None:
         for i in np.flatnonzero(where):
             flags[i].append(text)
 
     if not between:
-        say(np.ones(len(table), dtype=bool), "one data set: no between variance")
+        mark(np.ones(len(table), dtype=bool), "one data set: no between variance")
     if modelled is not None:
-        say(modelled, MODELLED)
+        mark(modelled, MODELLED)
     count = (table["statistic"] == "count").to_numpy()
     public = count & (table["se"] == 0).to_numpy() & (table["n"] > 0).to_numpy()
-    say(public, "public total: fixed by construction, without sampling error")
+    mark(public, "public total: fixed by construction, without sampling error")
     calibrated = whole & count & ~public & (table[by] == TOTAL).all(axis=1).to_numpy()
-    say(calibrated, "calibrated total: fixed by construction, without a standard error")
+    mark(calibrated, "calibrated total: fixed by construction, without a standard error")
     table.loc[calibrated, ["se", "df", "ci_low", "ci_high"]] = np.nan
     check_limits(min_cell, cv_limit)
     if min_cell is not None:
         hidden = _hidden(table, by, min_cell)
-        say(hidden, f"suppressed: fewer than {min_cell} records, or would give away such a cell")
+        mark(hidden, f"suppressed: fewer than {min_cell} records, or would give away such a cell")
         table["n"] = table["n"].astype("Int64")
         table.loc[hidden, [c for c in (*NUMBERS, "n", "deff") if c in table]] = pd.NA
     if cv_limit is not None:
         with np.errstate(divide="ignore", invalid="ignore"):
             high = (table["se"] / table["estimate"].abs()).to_numpy(dtype=float, na_value=np.nan) > cv_limit
-        say(high, f"CV above {cv_limit:.0%}")
+        mark(high, f"CV above {cv_limit:.0%}")
     table["flag"] = ["; ".join(texts) for texts in flags]
     return table
 
 
 def _hidden(table: pd.DataFrame, by: list[str], min_cell: int) -> NDArray[np.bool_]:
-    """Whether each row is hidden: small cells and complementary cells, a boolean array (rows,), for each statistic."""
+    """Return for each row whether its cell is suppressed.  Each statistic is treated by itself."""
     small = (table["n"] < min_cell).to_numpy()
     hidden = small.copy()
     quantity = [c for c in QUANTITY if c in table]
@@ -101,7 +101,7 @@ def _hidden(table: pd.DataFrame, by: list[str], min_cell: int) -> NDArray[np.boo
 
 
 def check_limits(min_cell: int | None, cv_limit: float | None) -> None:
-    """Check the limits for suppression and for flags.
+    """Raise InputError for unsuitable limits of suppression and of flags.
 
     Raises
     ------
@@ -115,13 +115,13 @@ def check_limits(min_cell: int | None, cv_limit: float | None) -> None:
 
 
 def complementary(table: pd.DataFrame, by: list[str], hidden: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Hide further cells, until no hidden cell can be computed from the published cells.
+    """Suppress further cells, until no suppressed cell can be computed from the published cells.
 
-    A total is a row with "all" for some variable; its parts are the rows with the categories of that variable instead.
-    Total minus parts is 0, so A x = 0 for the whole table x.  A hidden cell i cannot be computed if there is a v with
-    A v = 0 and v_i = 1 that is 0 on every published cell: x + v would be another table with the same published cells.
-    The v that hides the fewest further records is the solution of a linear programme, as usual for complementary
-    suppression (Cox 1995).
+    A total is a row with "all" for some variable.  Its parts are the rows with the categories of that variable instead.
+    Total minus parts is 0, so A x = 0 for the whole table x.  A suppressed cell i cannot be computed if there is a v
+    with A v = 0 and v_i = 1 that is 0 on every published cell: x + v would be another table with the same published
+    cells.  The v that suppresses the fewest further records is the solution of a linear programme, as usual for
+    complementary suppression (Cox 1995).
 
     Parameters
     ----------
@@ -130,12 +130,12 @@ def complementary(table: pd.DataFrame, by: list[str], hidden: NDArray[np.bool_])
     by : list of str
         The variables that define the table's domains.
     hidden : bool array (rows,)
-        Whether each cell is hidden at the start.
+        Whether each cell is suppressed at the start.
 
     Returns
     -------
     bool array (rows,)
-        Whether each cell is hidden at the end.
+        Whether each cell is suppressed at the end.
     """
     hidden, safe = hidden.copy(), np.zeros(len(hidden), dtype=bool)
     A, n = additions(table, by), table["n"].to_numpy(dtype=float)
@@ -155,7 +155,7 @@ def complementary(table: pd.DataFrame, by: list[str], hidden: NDArray[np.bool_])
 
 
 def additions(table: pd.DataFrame, by: list[str]) -> csr_array:
-    """The matrix A of the equations "total - parts = 0": a row for each equation, a column for each cell."""
+    """Return the matrix A of the equations "total - parts = 0": a row for each equation, a column for each cell."""
     keys = [tuple(row) for row in table[by].itertuples(index=False)]
     where = {key: i for i, key in enumerate(keys)}
     equations: dict[tuple[int, int], int] = {}

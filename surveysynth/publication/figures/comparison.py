@@ -1,4 +1,4 @@
-"""Figures that compare a release with its confidential file.  Internal."""
+"""Figures that compare a release with its confidential file.  They are confidential."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .style import new_figure, save
 
 Floats = NDArray[np.float64]
 FILE, RELEASED, MISSED = "#555555", "#1f6f8b", "#c0392b"
-MOST = 4  # most panels, or pairs, that are drawn
+MOST = 4  # largest number of panels or pairs
 
 
 def estimate_differences(cells: pd.DataFrame, path: str | Path) -> Path:
-    """Draw the differences, release minus file, in standard errors of the file, with one panel for each statistic.
+    """Draw the differences between release and file, in standard errors of the file, with a panel for each statistic.
 
     Parameters
     ----------
     cells : pandas.DataFrame
-        As in :class:`surveysynth.release.comparison.Comparison`.
+        The cells of a :class:`surveysynth.release.comparison.Comparison`.
     path : str or Path
     """
     judged = cells[cells["holds"].notna() & cells["std_diff"].notna()]
@@ -74,7 +74,7 @@ def joint_grids(grids: Mapping[tuple[str, str], tuple[Floats, Floats]], path: st
     Parameters
     ----------
     grids : mapping of (first, second) to two arrays (10, 10)
-        For each pair the shares of file and release, in classes by the deciles of the file.
+        For each pair of outcomes, the shares of file and release, in classes by the deciles of the file.
     path : str or Path
     """
     shown = list(grids.items())[:MOST]

@@ -1,4 +1,4 @@
-"""Dot plot of published estimates: a dot and its interval for every domain."""
+"""Dot plot of published estimates, with a dot and an interval for every domain."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .style import plain_log
 # contrast with white of at least 3:1; the shapes differ for readers who do not see colours
 SERIES = [("#00507a", "o"), ("#b34700", "s"), ("#00694d", "^"), ("#7a2f6b", "D"), ("#000000", "v")]
 SUFFIXES = (".svg", ".png")
-PAGE, COLUMN = 16.0, 12.0  # cm: the text of an A4 page; below COLUMN, the legend is above the panels
+PAGE, COLUMN = 16.0, 12.0  # cm: width of the text of an A4 page; in figures narrower than COLUMN, the legend is on top
 LEAST = 6.0  # cm
 INCH = 2.54  # cm
 ROW, PANEL = 0.2, 0.9  # inches: height of a dot, and height of a panel in addition to its rows
 SKEWED = 20  # ratio of largest to smallest number above which the axis is logarithmic
-TICKS, SIGNS = 8, 56  # most ticks of an axis, and most characters of all tick labels together at full width
+TICKS, SIGNS = 8, 56  # most ticks of an axis; most characters of all tick labels together, at full width
 NAME, LINE = 32, 120  # characters on a line of a row's label, and of small print, at full width
 DPI = 300
 FONT: Any = {"font.size": 8, "axes.titlesize": 9, "font.sans-serif": ["Arial", "Helvetica", "DejaVu Sans"]}
@@ -33,7 +33,7 @@ TEXT: Any = {"text.parse_math": False}  # a label may contain a dollar sign
 
 
 def check_figure(path: Path) -> None:
-    """Refuse a file that is neither .svg nor .png (InputError)."""
+    """Raise InputError for a file that is neither .svg nor .png."""
     if path.suffix not in SUFFIXES:
         raise InputError(f"figures are written as {' or '.join(SUFFIXES)}: {path.name!r} ends in none of these")
 
@@ -41,17 +41,17 @@ def check_figure(path: Path) -> None:
 def dot_plot(document: Document, path: Path, width: float = PAGE) -> str:
     """Draw the estimates of a document with their 95% intervals: a panel for each table, a row for each domain.
 
-    If there are several variables, and the last has at most five categories, colour and shape show its category.  Dots
-    of the least reliable class are hollow.  If a number is not shown, there is a symbol in its place.  The axis is
-    logarithmic if all numbers are positive and differ by a factor of more than 20.
+    If there are several variables, and the last variable has at most five categories, colour and shape show its
+    category.  Dots of the least reliable class are hollow.  If a number is not shown, there is a symbol in its place.
+    The axis is logarithmic if all numbers are positive and differ by a factor of more than 20.
 
     Parameters
     ----------
     document : Document
     path : Path
-        The file to write, .svg or .png.  The alternative text is written to ``<name>.txt`` beside it.
+        The file to write, .svg or .png.  The alternative text is written to ``<name>.txt`` next to the file.
     width : float
-        Width in centimetres, at least 6.  The size of the print, 8 points, does not depend on it.
+        Width in centimetres, at least 6.  The size of the letters is 8 points for any width.
 
     Returns
     -------
@@ -92,10 +92,10 @@ def _describe(path: Path, alt: str) -> None:
 
 
 def _below(document: Document, share: float) -> list[str]:
-    """The lines below the panels: the meanings of marks, and the source."""
+    """Return the lines below the panels: the meanings of marks, and the source."""
     words, symbols, legend = document.words, document.symbols, document.legend
     worst = symbols.worst
-    instead = [symbols.suppressed, symbols.missing, *([worst.mark] if symbols.withheld else [])]  # of dots
+    instead = [symbols.suppressed, symbols.missing, *([worst.mark] if symbols.withheld else [])]  # symbols
     texts = [words("sheet.symbol", mark=mark, meaning=legend[mark]) for mark in instead if mark in legend]
     if any(mark == worst.mark for block in document.blocks for mark in block.marks):
         texts.append(words("figure.hollow", meaning=legend[worst.mark]))
@@ -105,7 +105,7 @@ def _below(document: Document, share: float) -> list[str]:
 
 
 class _Rows:
-    """The rows and series of a dot plot: for every cell of a block its row, its series and its position."""
+    """The layout of a dot plot: the row, the series and the vertical position of every cell of a block."""
 
     def __init__(self, block: Block, share: float) -> None:
         by = list(block.by)
@@ -160,13 +160,12 @@ def _legend(rows: _Rows) -> dict[str, Any]:
 
 
 def _ticks(block: Block, share: float) -> int:
-    """The number of ticks for whose labels an axis is long enough."""
     longest = max(len(text) for name in ("estimate", "ci_high") for text in block.cells[name])
     return min(TICKS, max(2, int(SIGNS * share) // longest))
 
 
 def _key(label: str, color: str, marker: str) -> Any:
-    """A filled dot for the legend, even if the first dot of the series is hollow."""
+    """Make a filled dot for the legend, even if the first dot of the series is hollow."""
     from matplotlib.lines import Line2D
 
     return Line2D([], [], ls="", marker=marker, ms=4.5, color=color, label=label)
@@ -179,7 +178,6 @@ def _spread(numbers: pd.DataFrame) -> bool:
 
 
 def _alt(block: Block, document: Document) -> str:
-    """The alternative text of a panel, in one or two sentences."""
     found = block.numbers["estimate"]
     if found.isna().all():
         return document.words("figure.empty", title=block.title)

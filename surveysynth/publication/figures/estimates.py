@@ -1,4 +1,4 @@
-"""A figure of several sets of estimates beside the true values."""
+"""A figure of several sets of estimates next to the true values."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def compare_estimates(
     axis: str,
     title: str,
 ) -> Path:
-    """Draw estimates with their 95% intervals beside the true values, with one row for each domain.
+    """Draw estimates with their 95% intervals next to the true values, with one row for each domain.
 
     Parameters
     ----------
     estimates : mapping
-        Names with frames, the confidential estimates first.  A frame has ``estimate``, ``ci_low`` and ``ci_high``, and
-        one row for each domain.
+        Frames by name, the confidential estimates first.  A frame has ``estimate``, ``ci_low`` and ``ci_high``, and one
+        row for each domain.
     truth : pandas.Series
-        Population values, in the same order.
+        Population values of the domains, in the order of the frames.
     labels : list of str
         Names of the domains.
     path : str or Path

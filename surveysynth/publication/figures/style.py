@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 
 def new_figure(down: int, across: int, size: tuple[float, float], **shared: Any) -> tuple[Any, NDArray[Any]]:
-    """A new figure, and an array (down, across) of its axes."""
+    """Make a new figure, and an array (down, across) of its axes."""
     from matplotlib.figure import Figure  # not pyplot, which would choose a window system for the whole process
 
     figure = Figure(figsize=size, layout="constrained")
@@ -34,14 +34,14 @@ def plain_log(side: Any, values: Floats, most: int = 9) -> None:
 
 
 def no_ticks() -> Any:
-    """A locator that sets no ticks."""
+    """Return a locator that sets no ticks."""
     from matplotlib.ticker import NullLocator
 
     return NullLocator()
 
 
 def round_limits(values: Floats, most: int = 9) -> Floats:
-    """Round numbers in the range of the positive values: 1, 2, 5, 10, ..., or powers of ten if there are too many."""
+    """Return round numbers in the range of the positive values: 1, 2, 5, 10, ..., or only powers of ten if too many."""
     values = values[np.isfinite(values) & (values > 0)]
     if values.size == 0:
         return np.array([1.0])
@@ -53,7 +53,7 @@ def round_limits(values: Floats, most: int = 9) -> Floats:
 
 
 def number(x: float) -> str:
-    """The text of a number on an axis."""
+    """Return the text of a number on an axis."""
     return f"{x:,.0f}" if x >= 1 else f"{x:g}"
 
 

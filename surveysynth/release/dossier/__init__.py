@@ -1,1 +1,1 @@
-"""The dossier of a release: what a disclosure review board signs, and its public twin."""
+"""The dossier of a release, which a disclosure review board signs, and its public version."""

@@ -1,4 +1,4 @@
-"""What a dossier says of the ledger."""
+"""The part of a dossier that is about the ledger."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ...privacy.accounting.ledger import Ledger
 from ...publication.dossier_page import Block, Grid, Paragraph
 from .case import Case
 
-ENTRIES = 12  # number of the last entries of a ledger that are shown
+ENTRIES = 12  # largest number of ledger entries that are shown
 
 
 def ledger_fault(case: Case, ledger: Ledger) -> str:
-    """Why a ledger does not go with a release; empty where it does."""
+    """Return the reason why a ledger and a release do not agree, or an empty text if they agree."""
     try:
         ledger.verify({str(case.folder): case.release})
     except PrivacyError as error:
@@ -22,7 +22,7 @@ def ledger_fault(case: Case, ledger: Ledger) -> str:
 
 
 def balance_line(ledger: Ledger | None) -> str:
-    """What a survey has spent, on one line."""
+    """Describe in one line what a survey has spent."""
     if ledger is None:
         return "not given"
     spent = "unknown" if ledger.spent.blank is None else f"{ledger.spent.blank}"
@@ -31,7 +31,7 @@ def balance_line(ledger: Ledger | None) -> str:
 
 
 def balance(case: Case, ledger: Ledger | None) -> tuple[Block, ...]:
-    """The last entries of a ledger, and whether it goes with the release."""
+    """List the last entries of a ledger, and say whether the ledger agrees with the release."""
     if ledger is None:
         return (Paragraph("Ledger: none was given, so what earlier releases of this survey spent is not shown here."),)
     number = (case.release.method.get("ledger") or {}).get("entry")

@@ -1,4 +1,4 @@
-"""What a dossier is about: a release in its folder, and what the folder keeps inside."""
+"""The input of a dossier: a release with its manifest, and the internal files of the release folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..release import Release, read_release
 
 @dataclass(frozen=True)
 class Case:
-    """A release as it is published."""
+    """A published release, with its folder and its manifest."""
 
     folder: Path
     release: Release
@@ -26,7 +26,7 @@ class Case:
 
     @classmethod
     def read(cls, folder: Path) -> Case:
-        """The release in a folder (InputError: there is none)."""
+        """Read the release in a folder.  Raise InputError if the folder has no release."""
         release = read_release(folder)
         return cls(folder, release, read_manifest(public_folder(folder) / MANIFEST))
 
@@ -47,20 +47,20 @@ class Case:
 
     @cached_property
     def sentences(self) -> tuple[str, ...]:
-        """Who is protected and how far, and what is not, in plain words."""
+        """Three sentences: who is protected and how far, what is not protected, and what error to expect."""
         return printed(self.release, self.release.tables([]), []).protected
 
 
 @dataclass(frozen=True)
 class Inside:
-    """Exact numbers of a release, and risks of its records, as far as its folder has them."""
+    """The internal results of a release: exact numbers, and risks of records (None if the file is missing)."""
 
     numbers: dict[str, Any]
     records: pd.DataFrame | None
 
     @classmethod
     def read(cls, folder: Path) -> Inside:
-        """Both files, from the internal part of a release folder."""
+        """Read the internal files of a release folder."""
         numbers, records = (folder / "internal" / name for name in ("privacy.json", "records.csv"))
         return cls(
             json.loads(numbers.read_text()) if numbers.is_file() else {},

@@ -1,4 +1,4 @@
-"""What a dossier asks of the review board: the decision, what stands out before it, and signatures."""
+"""The parts of a dossier that a review board acts on: the decision, conspicuous findings, and signatures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUESTION = (
 def decision(
     case: Case, comparison: Comparison, risks: Risks | None, ledger: Ledger | None, inside: Inside
 ) -> tuple[Block, ...]:
-    """What the board decides, and what stands out."""
+    """State the question for the board and facts about the release, and list conspicuous findings."""
     p = case.release.privacy
     lines = [
         ("Release", str(case.folder.absolute())),
@@ -52,7 +52,7 @@ def decision(
 
 
 def signatures() -> tuple[Block, ...]:
-    """Boxes for the decision, lines for conditions, and room to sign."""
+    """Return boxes for the decision, lines for conditions, and space for signatures."""
     return (
         Items(DECISIONS, boxes=True),
         Paragraph("Conditions and remarks:"),
@@ -62,7 +62,6 @@ def signatures() -> tuple[Block, ...]:
 
 
 def _about_the_guarantee(case: Case) -> Iterator[str]:
-    """Sentences on a guarantee that is missing, weak or not strict, and on a fit that failed its diagnostics."""
     p = case.release.privacy
     if not p.publishable or p.little_left:
         yield f"Publication: {p.publication}"
@@ -77,7 +76,6 @@ def _about_the_guarantee(case: Case) -> Iterator[str]:
 
 
 def _about_the_ledger(case: Case, ledger: Ledger | None) -> Iterator[str]:
-    """Sentences on a release that is in no ledger, and on a ledger that does not go with it."""
     if ledger is None and "ledger" in case.release.method:
         yield "No ledger was given with this dossier, although the release was entered in one"
     elif ledger is None:
@@ -87,7 +85,7 @@ def _about_the_ledger(case: Case, ledger: Ledger | None) -> Iterator[str]:
 
 
 def _about_estimates(comparison: Comparison) -> Iterator[str]:
-    """Sentences on statistics whose intervals miss the file's own estimate too often."""
+    """Yield a sentence for each statistic whose intervals miss the file's own estimate too often."""
     for row in comparison.summary.to_dict("records"):
         if row["misses"] > row["most"]:
             yield (
@@ -97,7 +95,7 @@ def _about_estimates(comparison: Comparison) -> Iterator[str]:
 
 
 def _about_records(risks: Risks | None, inside: Inside) -> Iterator[str]:
-    """Sentences on records that may be identified, and on releases that a rule blocked before."""
+    """Yield sentences on records that may be identified, and on earlier releases that a rule blocked."""
     if risks is None:
         yield "Risks of identification could not be computed: the internal part of the release, or a number, is lacking"
     elif high := int((risks.table["identification"] > HIGH).sum()):

@@ -1,6 +1,7 @@
-"""The dossier is made from the release folder, its internal part and the confidential file.
+"""Write the dossier of a release, and its public version.
 
-The twin is made from the public files alone: it never sees anything else, so it cannot hold anything else.
+The dossier is made from the release folder with its internal part, and from the confidential file.  The public version
+is made from the public files alone, so it cannot reveal anything else.
 """
 
 from __future__ import annotations
@@ -48,29 +49,29 @@ def dossier(
     attack: MembershipAttack | None = None,
     files: Sequence[str | Path] = (),
 ) -> Path:
-    """Write the document that a disclosure review board signs before a release leaves the building.  Internal.
+    """Write the document that a disclosure review board signs before a release is published.  It is confidential.
 
-    It says what is public, the guarantee with its neighbours, the balance of the ledger, risks of records, diagnostics,
-    how far the release is from the file, suppression, versions and checksums, with assumptions as boxes to tick
-    and room for signatures.
+    The document lists what is public, the guarantee with its neighbours, the balance of the ledger, risks of records,
+    diagnostics, differences between the release and the confidential file, suppressed cells, versions and checksums.
+    It has boxes to tick for the assumptions, and space for signatures.
 
     Parameters
     ----------
     path : str or Path
         The release folder, with its internal part.
     design : SurveyDesign
-        The confidential file, its rows in the order in which the release was made from it.
+        The confidential file, with records in the order in which the release was made.
     out : str or Path
-        A new folder (mode 0700, files 0600): dossier.html, dossier.pdf where WeasyPrint is installed, and the whole
-        comparison.
+        The folder to make (mode 0700, files 0600).  It has dossier.html, dossier.pdf if WeasyPrint is installed, and
+        the whole comparison.
     ledger : Ledger, optional
-        The survey's; it is verified against the release.
+        The ledger of the survey, which is verified against the release.
     by : str or list of str, optional
-        Variables of the comparison; default :meth:`Release.table_predictors`.
+        Variables of the comparison.  The default is :meth:`Release.table_predictors`.
     attack : MembershipAttack, optional
-        By :func:`surveysynth.membership_attack`.
+        Result of :func:`surveysynth.membership_attack`.
     files : list of paths, optional
-        Further files whose checksums are listed: the confidential file, the plan.
+        Further files whose checksums are listed, such as the confidential file and the plan.
 
     Returns
     -------
@@ -80,16 +81,16 @@ def dossier(
     Raises
     ------
     InputError
-        No release; ``out`` exists; a file that is not the one that the release was made from.
+        There is no release in the folder, ``out`` exists, or the release was made from another file than ``design``.
 
     Warns
     -----
     UserWarning
-        There is no PDF, and what to install.
+        No PDF was made.  The warning says what to install.
 
     Examples
     --------
-    Of a release in a folder, and the confidential file that it was made from:
+    With a release in a folder, and the confidential file from which the release was made:
 
     >>> ss.dossier("release", design, "for-the-board", by="gender")  # doctest: +SKIP
     """
@@ -126,14 +127,14 @@ def dossier(
 
 
 def public_dossier(path: str | Path, out: str | Path) -> Path:
-    """Write the twin of the dossier for a website, from the public files of a release alone.
+    """Write the public version of the dossier, from the public files of a release alone.
 
     Parameters
     ----------
     path : str or Path
-        The release folder, or its ``public`` folder as it was published.
+        The release folder, or its published ``public`` folder.
     out : str or Path
-        A new folder: dossier.html, and dossier.pdf where WeasyPrint is installed.
+        The folder to make, with dossier.html, and with dossier.pdf if WeasyPrint is installed.
 
     Returns
     -------
@@ -143,12 +144,12 @@ def public_dossier(path: str | Path, out: str | Path) -> Path:
     Raises
     ------
     InputError
-        No release; ``out`` exists.
+        There is no release in the folder, or ``out`` exists.
 
     Warns
     -----
     UserWarning
-        There is no PDF, and what to install.
+        No PDF was made.  The warning says what to install.
 
     Examples
     --------
@@ -178,7 +179,7 @@ def public_dossier(path: str | Path, out: str | Path) -> Path:
 
 
 def _write(page: str, folder: Path) -> str:
-    """Write the html and, if possible, the PDF; the text says why there is no PDF."""
+    """Write the html and, if possible, the PDF.  Return the reason if there is no PDF."""
     (folder / f"{NAME}.html").write_text(page, encoding="utf-8")
     return pdf(page, folder / f"{NAME}.pdf")
 

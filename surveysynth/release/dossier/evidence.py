@@ -1,4 +1,4 @@
-"""What a dossier says of the fit, and of the release next to the confidential file."""
+"""The parts of a dossier on the fit, and on the release next to the confidential file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NUMBERS = {
 
 
 def diagnostics(case: Case, inside: Inside) -> tuple[Block, ...]:
-    """The verdict on the fit, and the exact numbers behind it."""
+    """Report the verdict on the fit, and the exact numbers behind the verdict."""
     rows = tuple(
         (name, f"{number:,.4g}" if isinstance(number, int | float) else str(number))
         for key, name in NUMBERS.items() if (number := inside.numbers.get(key)) is not None
@@ -32,7 +32,7 @@ def diagnostics(case: Case, inside: Inside) -> tuple[Block, ...]:
 
 
 def compared(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
-    """How far the release is from the file: estimates, distributions, and how columns go together.
+    """Compare the release with the confidential file: estimates, distributions, and relations between columns.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def compared(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
 
 
 def _estimates(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
-    """How often intervals of the release miss the estimate of the file."""
+    """Report how often intervals of the release miss the estimate of the confidential file."""
     rows = tuple(
         (quantity(r), f"{r['cells']}", f"{r['misses']}", f"{r['by_chance']:.1f}", f"{r['most']}",
          f"{r['std_diff']:.2f}", f"{r['overlap']:.0%}", f"{r['se_ratio']:.2f}")
@@ -69,7 +69,7 @@ def _estimates(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
 
 
 def _farthest(comparison: Comparison) -> tuple[Block, ...]:
-    """The cells that intervals miss, and those whose estimates differ most."""
+    """List cells whose intervals miss the estimate of the file, then cells with the largest differences."""
     judged = comparison.cells[comparison.cells["std_diff"].notna()]
     holds, size = judged["holds"].fillna(True).astype(bool), -judged["std_diff"].abs()
     rows = tuple(
@@ -92,7 +92,7 @@ def _farthest(comparison: Comparison) -> tuple[Block, ...]:
 
 
 def _distributions(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
-    """Distribution functions of file and release; nothing without a number."""
+    """Show the distribution functions of numeric outcomes in file and release."""
     if not len(comparison.curves):
         return ()
     drawn = distribution_curves(comparison.curves, scratch / "curves.svg")
@@ -108,7 +108,7 @@ def _distributions(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
 
 
 def _told_apart(comparison: Comparison) -> tuple[Block, ...]:
-    """How well records of the file can be told from synthetic ones."""
+    """Report how well records of the file can be told from synthetic records."""
     smoothed = f" Here {SMOOTHED}." if comparison.smoothed else ""
     return (
         Grid(
@@ -125,7 +125,6 @@ def _told_apart(comparison: Comparison) -> tuple[Block, ...]:
 
 
 def _joint(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
-    """How columns go together in file and release."""
     grid = Grid(
         ("columns", "how they go together", "file", "release", "se between data sets"),
         tuple((f"{r['first']} and {r['second']}", r["measure"], f"{r['file']:.3f}", f"{r['release']:.3f}",
@@ -138,5 +137,5 @@ def _joint(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
 
 
 def _figures(x: float) -> str:
-    """Four figures, or as many as there are before the point."""
+    """Write a number with four digits, or with all digits before the decimal point."""
     return f"{x:,.0f}" if abs(x) >= 1000 else f"{x:.4g}"

@@ -1,4 +1,7 @@
-"""What a dossier and its public twin say alike: columns, guarantee, suppression, assumptions, versions."""
+"""The parts that a dossier and its public version share: columns, guarantee, suppression, assumptions, versions.
+
+With ``sign``, which is for the dossier, these parts also have internal facts and space for handwriting.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ PACKAGES = "numpy", "pandas", "scipy", "statsmodels", "samplics", "opendp", "cmd
 
 
 def columns(case: Case, *, sign: bool) -> tuple[Block, ...]:
-    """Every column of the files, and why it may be published; a dossier to sign has room for the reason."""
+    """List every column of the files, and the reason why it may be published."""
     release = case.release
     rows = [(name, *_column(release, name)) for name in release.datasets[0].frame.columns]
     room = "it is public because (fill in)" if sign else ""
@@ -48,7 +51,7 @@ def columns(case: Case, *, sign: bool) -> tuple[Block, ...]:
 
 
 def _column(release: Release, name: str) -> tuple[str, str]:
-    """A description of a column, and why it may be published."""
+    """Return the content of a column, and the reason why it may be published."""
     design, weights = release.datasets[0], str(release.method["weights"])
     heading = design.labels.get(name, "")
     called = f"{heading}: " if heading else ""
@@ -72,7 +75,7 @@ def _column(release: Release, name: str) -> tuple[str, str]:
 
 
 def guarantee(case: Case) -> tuple[Block, ...]:
-    """The guarantee, its neighbours and what it rests on."""
+    """State the guarantee, the differences between files that it hides, and the settings of the release."""
     p = case.release.privacy
     blocks: list[Block] = [Paragraph(case.sentences[0], strong=True), Paragraph(p.guarantee)]
     if p.neighbours:
@@ -95,7 +98,7 @@ def guarantee(case: Case) -> tuple[Block, ...]:
 
 
 def suppression(case: Case) -> tuple[Block, ...]:
-    """Cells of the published tables that are blank or flagged."""
+    """Count the suppressed and the flagged cells of the published tables."""
     file = case.public / "tables.csv"
     flags = pd.read_csv(file, keep_default_na=False)["flag"].astype(str)
     hidden = [found for found in (SUPPRESSED.search(text) for text in flags) if found]
@@ -120,7 +123,7 @@ def suppression(case: Case) -> tuple[Block, ...]:
 
 
 def assumptions(case: Case, *, sign: bool) -> tuple[Block, ...]:
-    """What is assumed, and what epsilon does not cover; a dossier to sign has boxes to tick."""
+    """List the assumptions, and everything that epsilon does not cover."""
     p = case.release.privacy
     room = "Checked by, and how:" if sign else ""
     not_covered = p.data_dependent or ["nothing"]
@@ -135,7 +138,7 @@ def assumptions(case: Case, *, sign: bool) -> tuple[Block, ...]:
 
 
 def versions(case: Case, files: Sequence[Path], *, sign: bool) -> tuple[Block, ...]:
-    """Software and checksums; a dossier to sign has those of internal files, too."""
+    """List versions of software, and checksums of files.  With ``sign``, internal files are listed, too."""
     method = case.release.method
     engine = method.get("engine", {})
     made = [("release made by", f"surveysynth {method['package']['surveysynth']}")]

@@ -1,4 +1,4 @@
-"""What a dossier says of risks of records: identification, the bounds behind epsilon, and an attack on membership."""
+"""The part of a dossier on risks of records: identification, bounds behind epsilon, and a membership attack."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..identification import attribute_risk, identification_risk, match_risk, or
 from ..release import Release
 from .case import Case
 
-WORST = 10  # number of records that are named
+WORST = 10  # number of records that are listed
 HIGH = 0.5  # records with a larger risk of identification are counted
 RADIUS = 0.2  # radius of the ball around a true value, as a share of the value
 MEASURES = {"identification": identification_risk, "attribute": attribute_risk, "match": match_risk}
@@ -39,9 +39,11 @@ NO_ATTACK = Paragraph(
 
 @dataclass(frozen=True)
 class Risks:
-    """Risks of records: ``row, pattern_size`` and three measures, the largest over outcomes.
+    """Risks of the records in a release.
 
-    ``also`` are synthesized categories, and ``with_more`` the measures of an intruder who knows them besides.
+    ``table`` has the row and ``pattern_size`` of each record, and three measures of risk, each the largest over the
+    outcomes in ``values``.  ``with_more`` has the measures for an intruder who also knows the synthesized categories in
+    ``also``.
     """
 
     table: pd.DataFrame
@@ -52,7 +54,7 @@ class Risks:
 
     @classmethod
     def computed(cls, case: Case, design: SurveyDesign) -> Risks | None:
-        """The risks in a release; None where there is no internal order of records, or no synthesized number."""
+        """Compute the risks.  Return None if the order of records is missing, or no number was synthesized."""
         release = case.release
         frame = design.frame
         values = [name for name in release.outcomes if name not in release.categorical and not is_label(frame[name])]
@@ -75,26 +77,26 @@ class Risks:
 
     @property
     def judged(self) -> pd.DataFrame:
-        """The records that the release has."""
+        """The rows of ``table`` for records that are in the release."""
         return self.table.dropna(subset="identification")
 
     @property
     def knowledge(self) -> str:
-        """What the intruder knows, in words."""
+        """The names of the columns that the intruder knows."""
         return ", ".join(self.known) or "nothing that is published"
 
 
 def risks_of_records(
     risks: Risks | None, records: pd.DataFrame | None, release: Release, attack: MembershipAttack | None, scratch: Path
 ) -> tuple[Block, ...]:
-    """Everything about single records.
+    """Report the risks and bounds of single records.
 
     Parameters
     ----------
     risks : Risks, optional
-        None where they could not be computed.
+        None if they could not be computed.
     records : pandas.DataFrame, optional
-        Bounds of single records, where the release has them.
+        Bounds of single records, if the release has them.
     release : Release
     attack : MembershipAttack, optional
     scratch : Path
@@ -106,7 +108,7 @@ def risks_of_records(
 
 
 def _identification(risks: Risks, records: pd.DataFrame | None, scratch: Path) -> list[Block]:
-    """Risks of identification, of an attribute and of a match, and the records with the largest."""
+    """Report the risks of identification, of an attribute and of a match, and the records with the largest risks."""
     measures = Paragraph(
         f"The intruder here knows {risks.knowledge} of a record, and its true {' or '.join(risks.values)} up to "
         f"{RADIUS:.0%}. Identification: the probability that the synthetic record that stands for it is picked "
@@ -133,7 +135,6 @@ def _identification(risks: Risks, records: pd.DataFrame | None, scratch: Path) -
 
 
 def _quantiles(risks: Risks) -> Grid:
-    """How large the risks are."""
     more_known = risks.with_more.dropna()
     measures = [(what, risks.judged[what]) for what in MEASURES]
     measures += [(f"{what}, {', '.join(risks.also)} known too", more_known[what]) for what in more_known]
@@ -146,7 +147,7 @@ def _quantiles(risks: Risks) -> Grid:
 
 
 def _most_at_risk(table: pd.DataFrame, records: pd.DataFrame | None) -> Grid:
-    """The records with the largest risk of identification, with what else is known of each."""
+    """List the records with the largest risk of identification, with their other risks and their bounds."""
     shown = table if records is None else table.merge(records, on="row", how="left")
     more = [c for c in BOUNDS if c in shown and shown[c].nunique() > 1]
     worst = shown.sort_values("identification", ascending=False, kind="stable").head(WORST)
@@ -162,7 +163,7 @@ def _most_at_risk(table: pd.DataFrame, records: pd.DataFrame | None) -> Grid:
 
 
 def _membership(attack: MembershipAttack | None) -> list[Block]:
-    """What a membership attack found, or how to make one."""
+    """Report the result of a membership attack, or say how to make an attack."""
     if attack is None:
         return [NO_ATTACK]
     about = Paragraph(
@@ -183,7 +184,7 @@ def _membership(attack: MembershipAttack | None) -> list[Block]:
 
 
 def _bounds(records: pd.DataFrame) -> list[Block]:
-    """Bounds of the log density that epsilon is made of, record by record."""
+    """Report the bounds of the log density, record by record, from which epsilon is computed."""
     columns = [c for c in BOUNDS if c in records]
     same = [c for c in columns if records[c].nunique() == 1]
     blocks: list[Block] = []
