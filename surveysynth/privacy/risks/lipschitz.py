@@ -39,9 +39,9 @@ class LipschitzRisk:
         self, design: SurveyDesign, model: Synthesizer, records: Any, unit: Unit, unweighted: Callable[[], Draws],
         rng: np.random.Generator,
     ) -> Floats:  # fmt: skip
-        """Bounds f_i of records (n,) or units (U,): see :class:`Risk`."""
+        """Compute the bounds f_i of records (n,) or units (U,): see :class:`Risk`."""
         return model.lipschitz(records, unweighted(), unit.by_record)
 
     def describe(self) -> str:
-        """A description of the measure, for the public report."""
+        """Describe the measure for the public report."""
         return "each record's Lipschitz bound under the model without privacy weights"
