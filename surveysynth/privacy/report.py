@@ -121,7 +121,7 @@ class PrivacyReport:
 
     @property
     def neighbours(self) -> dict[str, float]:
-        """Epsilon for each kind of neighbouring files, by a text that describes the kind.  Empty without a guarantee."""
+        """Epsilon for each kind of neighbouring files, by a description of the kind.  Empty without a guarantee."""
         if self.kind == "none":
             return {}
         records = f"all records of one {self.unit!r}"

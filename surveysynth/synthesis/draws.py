@@ -72,7 +72,7 @@ def _autocorrelation(posterior: Draws, chain: NDArray[np.intp], lag: int) -> flo
 
 
 def verdict(posterior: Draws) -> str:
-    """A sentence on whether the sampler's diagnostics passed."""
+    """Return a sentence on whether the sampler's diagnostics passed."""
     failed = posterior.failures
     if posterior.diagnostics.exact and not failed:
         return "The draws are independent, without Markov chains."
