@@ -142,7 +142,7 @@ class FittedModel:
 
     @property
     def within_request(self) -> bool:
-        """Whether the fit's Lipschitz bound is within the requested epsilon.  With a given c1 the bound may be larger."""
+        """Whether the fit's Lipschitz bound is within the requested epsilon, which a given c1 does not ensure."""
         return self.budget.epsilon is not None and self.delta <= self.budget.bound
 
     @property

@@ -1,4 +1,4 @@
-"""Records without an outcome, which some models leave out."""
+"""Records with a missing outcome, which some models leave out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEFT_OUT = (
 
 
 def without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[SurveyDesign, Codes, NDArray[np.bool_]]:
-    """Leave out the records without an outcome, if the model has ``missing="drop"``.
+    """Leave out the records with a missing outcome, if the model has ``missing="drop"``.
 
     Returns
     -------
