@@ -39,7 +39,7 @@ def _short_names(path: str) -> str:
 
 
 def _number(value: Any) -> Any:
-    """The value, unless it is a text or a truth value (ValueError)."""
+    """Return a value that is neither a text nor a truth value (otherwise ValueError), without its numpy type."""
     if isinstance(value, str | bool | np.bool_):
         raise ValueError("Input should be a number")
     return value.item() if isinstance(value, np.generic) else value
@@ -70,7 +70,7 @@ Pair = Annotated[tuple[Number, Number], AfterValidator(_bounds)]
 
 
 class Section(BaseModel):
-    """A section of a plan; an entry that is not given is None."""
+    """A section of a plan.  An entry that is not given is None."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -193,7 +193,7 @@ class OutcomeSettings(Section):
 
     @classmethod
     def entries(cls, given: Any) -> Any:
-        """The entries of an :class:`surveysynth.Outcome`; other values are returned as they are."""
+        """Return the entries that describe an :class:`surveysynth.Outcome`.  Other values are returned unchanged."""
         if not isinstance(given, Outcome):
             return given
         if type(given) is not Outcome:
@@ -233,7 +233,7 @@ class Model(Section):
 
     @property
     def later_models(self) -> list[LaterModel]:
-        """The later models.  A formula alone stands for a model of an amount."""
+        """The further models in sequence.  A formula alone stands for a model of an amount."""
         return [LaterModel(formula=each) if isinstance(each, str) else each for each in self.later or []]
 
 
