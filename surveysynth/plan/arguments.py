@@ -88,10 +88,7 @@ def _refuse_sequence_entries(settings: Settings) -> None:
 
 
 def _later(later: LaterModel, given: dict[str, Any], bounds: Any) -> Synthesizer:
-    """Return a later model of a sequence.
-
-    The later model has those options of the first model that both support, except the weight, which is a predictor.
-    """
+    """Return a later model of a sequence, with those options of the first model that later models can have."""
     listed = MODELS[later.name]
     outcomes, predictors = sides(later.formula)
     if len(outcomes) != 1:

@@ -42,7 +42,7 @@ def refuse_labelled(design: SurveyDesign, settings: Settings, model: Synthesizer
         answer = f"read the file with missing_codes={{{line}}}"
     else:
         line = ", ".join(f"{key(column)} = {listing_of(each)}" for column, each in codes.items())
-        answer = f"say missing_codes = {{{line}}} in [survey]"
+        answer = f"set missing_codes = {{{line}}} in [survey]"
     raise InputError(
         f"some numbers have labels, as codes for 'refused' have ({listed}). Which of these stand for a missing "
         f"value: {answer}, with [] for a column whose numbers are all amounts"

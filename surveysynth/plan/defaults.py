@@ -24,11 +24,11 @@ MODEL_BY_KIND: dict[OutcomeKind, tuple[str, str]] = {
     "share": ("beta", "shares within bounds: a beta regression"),
 }
 SCALE = 400.0  # the scale in asinh(y / scale) is the largest bound divided by SCALE
-PER_COLUMN = 50  # with at least this many records for each column of the predictors, the flat prior is chosen
+PER_COLUMN = 50  # with at least this many records per column of predictors a flat prior is chosen: it hardly matters
 
 
 def choose(settings: Settings, facts: PublicFacts, folder: Path) -> tuple[Settings, dict[str, str]]:
-    """Choose the entries that a release needs and that are not given, apart from public facts.
+    """Choose the entries that are not given, except public facts, which only the agency knows.
 
     Parameters
     ----------

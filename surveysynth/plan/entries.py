@@ -101,7 +101,7 @@ class PlanEntries:
         Raises
         ------
         InputError
-            There is no such file, it is not a plan, or it has unknown or wrong entries.
+            The file does not exist, is not a plan, or has unknown or wrong entries.
         """
         settings = read_toml(as_path(path)).set(set or {})
         return cls._made(settings, None, Path(path).absolute().parent)
@@ -230,7 +230,7 @@ class PlanEntries:
 
     @property
     def design(self) -> SurveyDesign:
-        """The confidential file, which is read when it is first used.
+        """The confidential file as a design.  The file is read at the first use.
 
         Raises
         ------
@@ -323,10 +323,7 @@ def _drafted_design(
 def _full_names(
     settings: Settings, entries: Mapping[str, Any], called: Callable[..., Any], name: str
 ) -> dict[str, Any]:
-    """Return entries by their full names "section.entry", from the short names in a call of the function ``called``.
-
-    InputError for unknown names.
-    """
+    """Return entries by full name "section.entry", from short names in a call of ``called`` (InputError if unknown)."""
     places = {entry.partition(".")[2]: entry for entry, _ in settings.items() if entry.partition(".")[0] not in BY_NAME}
     places |= {name: name for name in BY_NAME}
     known = [*places, *inspect.signature(called).parameters]

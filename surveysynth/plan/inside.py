@@ -30,13 +30,13 @@ FEW = 10  # fewest groups over which a correlation is computed
 # statistic of a rank correlation
 HEAP, SKEWED, TAILED, RELATED = 0.05, 0.5, 3.0, 3.0
 HINTS = {  # for fits to records
-    "missing": "say missing = 'drop' in [model]",
+    "missing": "set missing = 'drop' in [model]",
     "zero": "a strict release keeps them, with zeros = true in [outcomes]",
     "heap": "a scale smooths heaps away; a strict release keeps them, with heaps = [...] in [outcomes]",
     "shape": "normal scores of an earlier file, transform = 'scores.json', or a predictor more may take them away",
 }
 HINTS_FOR_TABLES = {  # for releases that are drawn from noisy tables
-    "missing": "say missing = 'category' in [outcomes.{}], or the file is refused",
+    "missing": "set missing = 'category' in [outcomes.{}], or the file is refused",
     "zero": "declare zeros = true in [outcomes.{}]", "heap": "declare them as heaps = [...] in [outcomes.{}]",
 }  # fmt: skip
 
@@ -97,10 +97,7 @@ def _information(
 def _value_findings(
     settings: Settings, design: SurveyDesign, outcome: str, declared: Outcome | None, *, scaled: bool
 ) -> list[str]:  # fmt: skip
-    """Return sentences on values outside the bounds and, if ``scaled``, on missing values, zeros and heaps.
-
-    ``scaled`` is True for models that transform the outcome.
-    """
+    """Return sentences on values outside the bounds and, for transformed outcomes, on missing values, zeros, heaps."""
     y = design.numeric(outcome)
     there, found = y[np.isfinite(y)], list[str]()
     hints = HINTS if declared is None else {name: hint.format(key(outcome)) for name, hint in HINTS_FOR_TABLES.items()}

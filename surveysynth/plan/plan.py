@@ -163,7 +163,7 @@ class Plan(PlanEntries):
         facts = self._public_facts(settings)
         found = preview(settings, facts, asked.model, asked.mechanism, self._folder, self.reasons, inside=inside)
         taken = [] if is_free(self.place()) else [
-            f"{str(self.place())!r} is there: --overwrite replaces a release, or say another folder in [release]"
+            f"{str(self.place())!r} is there: --overwrite replaces a release, or set another folder in [release]"
         ]  # fmt: skip
         return replace(found, warnings=[*found.warnings, *taken])
 
@@ -173,9 +173,9 @@ class Plan(PlanEntries):
         Parameters
         ----------
         enter : bool
-            Whether the release is entered in the plan's ledger now.  Otherwise :meth:`write` enters it when all its
-            files are on the disk; do not look at the release before.  A strict release is always entered when the file
-            is measured.
+            Whether the release is entered in the plan's ledger now.  Otherwise :meth:`write` enters the release when
+            all files are on the disk; do not look at the release before.  A strict release is always entered when the
+            file is measured.
         seed : int, optional
             Seed for tests only.  A seeded release is marked "not for publication".
 

@@ -42,7 +42,7 @@ CODES, ONCE = 20, 0.9
 WIDTH = 112
 NO_FORMULA = "no public formula for this mechanism: check --inside, or surveysynth privacy-cost, looks at the file"
 SECONDS = "some seconds; about a minute for a dozen outcomes"
-ZEROS = "{} include 0: if many amounts are exactly 0, declare zeros = true in {}; else say false"
+ZEROS = "{} include 0: if many amounts are exactly 0, declare zeros = true in {}; otherwise zeros = false"
 
 
 @dataclass(frozen=True, repr=False)
@@ -284,7 +284,7 @@ def _warnings(
     if p.ledger is None:
         found.append(
             "no ledger: nothing adds up what is spent on this survey. surveysynth ledger budget.jsonl --survey NAME "
-            "--create makes one; then say ledger = 'budget.jsonl' and survey = 'NAME' in [privacy]"
+            "--create makes one; then set ledger = 'budget.jsonl' and survey = 'NAME' in [privacy]"
         )
     return found
 
@@ -328,7 +328,7 @@ def _predictor_warnings(facts: PublicFacts, model: Synthesizer) -> list[str]:
             one = {" ".join(group[0].split()): group for group in groups}
             merge = ", ".join(f"{key(to)} = {json.dumps(group, ensure_ascii=False)}" for to, group in one.items())
             found.append(
-                f"{name} has levels that differ in blanks, capitals or accents alone: {listed}. If they are one, say "
+                f"{name} has levels that differ in blanks, capitals or accents alone: {listed}. To merge them, set "
                 f"merge = {{{merge}}} in [columns.{key(name)}]"
             )
     units = [design.strata_name, *design.psu_names]

@@ -21,7 +21,7 @@ from ..synthesis.fit_request import check_kinds, fit_request
 from ..synthesis.fitting import fit
 from ..validation import check_keywords
 
-DATA_SETS, EPSILONS = (2, 3, 5), (1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # rows of a table
+DATA_SETS, EPSILONS = (2, 3, 5), (1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # values of m and epsilon in a table
 POSSIBLE, REFUSED, LITTLE = "possible", "refused", "too little left"
 
 
@@ -143,9 +143,9 @@ def _table(
     """Compute the table of :func:`privacy_cost`, with one row for each number of data sets and epsilon."""
     model, mechanism = check_kinds(design, synthesizer, mechanism)
     if not mechanism.tunes_c1:
-        raise InputError("there are tables of PseudoPosterior() with Lipschitz risks alone: say epsilon= or c1=")
+        raise InputError("there are tables of PseudoPosterior() with Lipschitz risks alone: give epsilon= or c1=")
     asked, _ = fit_request(design, model, mechanism=mechanism.with_c1(1.0), m=several[0], **settings)
-    settings = {name: value for name, value in settings.items() if name != "levels"}  # its design has them
+    settings = {name: value for name, value in settings.items() if name != "levels"}  # the design has the levels
     worth = _information_by_budget(asked.design, model, mechanism, settings)
     rows = []
     with bar("settings", len(several) * len(EPSILONS)) as one_more:

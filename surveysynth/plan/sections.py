@@ -77,7 +77,7 @@ class Section(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _lists_by_commas(cls, entries: Any) -> Any:
-        """Split a text at its commas where an entry is a list: "age,sex"."""
+        """Split a text such as "age,sex" at its commas if the entry is a list."""
         if not isinstance(entries, Mapping):
             return entries
         kinds = {
@@ -144,7 +144,7 @@ class Survey(Section):
 
 
 class LaterModel(Section):
-    """A later model of a sequence, where it differs from the first."""
+    """A later model of a sequence: the entries that differ from those of the first model."""
 
     formula: str = Field(description="outcome ~ predictors, which may be earlier outcomes")
     name: Literal["fbs", "nb", "poisson", "beta", "gamma", "multinomial"] = Field("fbs", description="model")

@@ -59,10 +59,7 @@ class Settings(Section):
         return cls.from_entries({"survey": {}, "model": {}, "privacy": {}})
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """Yield the name and the value of every entry.
-
-        Names are "section.entry" or, in the sections by column, "columns.name.entry" and "outcomes.name.entry".
-        """
+        """Yield the name of every entry, such as "privacy.epsilon" or "columns.age.missing", and the entry's value."""
         for section, kind in SECTIONS.items():
             if section in BY_NAME:
                 for name, entries in getattr(self, section).items():

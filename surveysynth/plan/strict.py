@@ -36,7 +36,7 @@ NOTHING: dict[str, Any] = {  # values of these entries that have no effect
 }  # fmt: skip
 SYNTHESIZERS = "fbs", "fbp"
 ONLY_STRICT = "privacy.population_totals", "privacy.weight_bounds", "privacy.importance", "privacy.earlier"
-SHORT = {  # entries outside of [outcomes.name] that mean the same, by name of the entry there
+SHORT = {  # entries outside of [outcomes.name] with the same meaning, by name of the entry in [outcomes.name]
     "applies": "edits.applies", "elsewhere": "edits.elsewhere", "levels": "privacy.levels", "bounds": "privacy.bounds",
 }  # fmt: skip
 TIGHT = "from public knowledge: tight ones make shorter intervals"
@@ -77,7 +77,7 @@ def refuse_only_strict(settings: Settings) -> None:
     given = [entry for entry in ONLY_STRICT if settings[entry]] + ["outcomes"] * bool(settings.outcomes)
     if given:
         raise InputError(
-            f"{', '.join(given)}: only for strict releases, which are drawn from noisy tables: leave this out, or say "
+            f"{', '.join(given)}: only for strict releases, which are drawn from noisy tables: leave this out, or set "
             "mechanism = 'strict' in [privacy]"
         )
 

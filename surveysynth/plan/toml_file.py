@@ -38,7 +38,7 @@ def read_toml(path: Path) -> Settings:
     Raises
     ------
     InputError
-        There is no such file, it is not TOML or is empty, or it has wrong entries.
+        The file does not exist, is not TOML, is empty, or has wrong entries.
     """
     if not path.is_file():
         raise InputError(f"there is no file {str(path)!r}; surveysynth plan FILE > {path.name} makes one")
@@ -104,7 +104,6 @@ def to_toml(
 def _section(
     name: str, settings: Settings, reasons: Mapping[str, str], lacking: Mapping[str, str], columns: Sequence[str]
 ) -> tomlkit.items.Table:
-    """Return a section of the plan, with a comment at every entry."""
     section: Section = getattr(settings, name)
     table = tomlkit.table()
     table.add(tomlkit.comment(str(SECTIONS[name].__doc__)))
@@ -120,7 +119,7 @@ def _section(
         elif at in REPLICATE_HINTS and settings.survey.replicate_weights:
             table.add(tomlkit.comment(f"{entry} =   # {REPLICATE_HINTS[at]}"))
         elif at in NOT_FOUND and columns:
-            table.add(tomlkit.comment(f"{entry} =   # no column was found; say which, {NOT_FOUND[at]}"))
+            table.add(tomlkit.comment(f"{entry} =   # no column was found; give one {NOT_FOUND[at]}"))
     return table
 
 
@@ -166,8 +165,5 @@ def key(name: str) -> str:
 
 
 def schema() -> str:
-    """Return the JSON schema of a plan, by which editors complete and check plans.
-
-    ``plan.schema.json`` has the same text.
-    """
+    """Return the JSON schema by which editors complete and check plans, as in ``plan.schema.json``."""
     return json.dumps(Settings.model_json_schema(), indent=2) + "\n"

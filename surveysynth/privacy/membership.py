@@ -190,7 +190,6 @@ class MembershipAttack:
     __repr__ = __str__
 
     def _refit_lines(self) -> list[str]:
-        """Return sentences on the results of the refits."""
         lines = []
         if self.refitted:
             table = self.records.dropna(subset="advantage_refit")
@@ -219,8 +218,8 @@ def membership_attack(
     two fits.  If epsilon protects groups of records, a whole group is left out.
 
     The attack shows what the fit of one file reveals to an intruder who knows all other records and both sets of
-    privacy weights, and sees the m parameter draws.  It is not a bound over all files.  Records without a refit may be
-    more exposed than the columns with fixed weights show.
+    privacy weights, and sees the m parameter draws.  The results are not a bound over all files.  Records without a
+    refit may be more exposed than the columns with fixed weights show.
 
     Parameters
     ----------
@@ -347,10 +346,7 @@ def between(
 
 
 def log_normalizers(inside: Floats, weight_in: Floats, outside: Floats, weight_out: Floats) -> tuple[float, float]:
-    """Estimate log(Z' / Z), a ratio of normalizing constants, by Bennett's acceptance ratio.
-
-    Return the estimate and its standard error.  The arguments are those of :func:`between`.
-    """
+    """Return Bennett's estimate of log(Z' / Z), and the standard error, from the arguments of :func:`between`."""
 
     def excess(c: float) -> float:
         return float(weight_in @ expit(inside - c) - weight_out @ expit(c - outside))
@@ -365,10 +361,7 @@ def log_normalizers(inside: Floats, weight_in: Floats, outside: Floats, weight_o
 
 
 def log_ratios(c: Floats, weight: Floats) -> Floats:
-    """Return log r (S, records) from contributions c (S, records) and the probabilities (S,) of the S draws.
-
-    r is the density of a draw from the fit without the record over its density in the fit with all records.
-    """
+    """Return log r of each record at each of S draws, from contributions (S, records) and the draws' probabilities."""
     highest = (-c).max(axis=0)
     return np.asarray(-c - (highest + np.log(weight @ np.exp(-c - highest))))
 
@@ -414,10 +407,7 @@ def _units(fit: Attacked) -> tuple[Codes, Codes, Codes]:
 
 
 def _blocks(fit: Attacked, order: Codes, start: Codes, units: Codes) -> Iterator[Floats]:
-    """Yield the contributions (draws, units) of some units, a few units at a time.
-
-    The contribution of a unit is the sum of the contributions of its records.
-    """
+    """Yield contributions (draws, units), a few units at a time.  A unit contributes the sum over its records."""
     size = np.diff(start)[units]
     most = max(BLOCK // fit.weighted.posterior.size, 1)
     block = (np.cumsum(size) - size) // most

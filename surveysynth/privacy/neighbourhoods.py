@@ -70,10 +70,7 @@ def sizes(given: Sizes, name: str, d: int, each: str = "value") -> Floats:
 
 
 def ends(y: Floats, radius: Floats, floor: Floats, relative: bool) -> tuple[Floats, Floats]:
-    """Return the lower and upper limits of balls around d values y (n, d) of each of n records.
-
-    The half-width is the radius, times |y| if ``relative``, but at least the floor.
-    """
+    """Return the lower and upper limits (n, d) of the balls around d values y of each of n records."""
     width = np.maximum(radius * np.abs(y) if relative else radius, floor)
     return y - width, y + width
 
@@ -146,10 +143,7 @@ def balls_of(
 
 @nb.njit(cache=True)
 def _spans(value: Floats, start: Codes, end: Codes, low: Floats, high: Floats) -> tuple[Codes, Codes]:
-    """Find the sorted values ``start`` to ``end - 1`` that lie in [low, high].
-
-    Return the position of the first of these values, and the position after the last.
-    """
+    """Return the positions of the first value in [low, high], and after the last, among ``start`` to ``end - 1``."""
     first, last = np.empty_like(start), np.empty_like(start)
     for i in range(start.size):
         own = value[start[i] : end[i]]
@@ -208,10 +202,7 @@ def matching(balls: Balls) -> Floats:
 
 
 def pairwise(balls: Balls) -> Floats:
-    """Return alpha~_i of each record (eq. 14): 1 minus the mean risk of being identified with another record.
-
-    The known variables must not be synthesized.
-    """
+    """Return 1 minus the mean pairwise risk, alpha~_i of eq. 14.  The known variables must not be synthesized."""
     pattern, M = balls.pattern, balls.M
     value_pattern = pattern[balls.order]
     K = np.bincount(pattern[balls.hit], minlength=int(pattern.max()) + 1)

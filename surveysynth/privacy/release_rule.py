@@ -115,7 +115,7 @@ class IdentificationRule(Identification):
             )
 
     def describe(self) -> str:
-        """State that the data sets passed, for the public report.
+        """Describe the rule that the data sets passed, for the public report.
 
         Returns
         -------

@@ -35,14 +35,14 @@ from ..errors import ModelError, PrivacyError
 from .protected_fit import ProtectedFit, PseudoLikelihood, times
 
 Floats = NDArray[np.float64]
-FITS = 10  # two or three are usual
+FITS = 10  # largest number of fits; two or three are usual
 START = 0.95  # first k (Hu, Savitsky & Williams 2020, section 2.2)
-CLOSER = 5  # searches of c1 over the draws of one fit, if its bounds change with c1
-EFFICIENCY = 0.9  # smallest effective share of the draws at which they are carried over without a refit
+CLOSER = 5  # largest number of searches of c1 on the draws of one fit, if the fit's bounds M_i change with c1
+EFFICIENCY = 0.9  # smallest effective share of the draws at which draws are carried over without a refit
 
 
 def weighted_fit(c1: float, alpha: Floats, pseudo: PseudoLikelihood) -> tuple[ProtectedFit, Floats]:
-    """Fit under privacy weights alpha.  Return the fit, and each unit's maximum M_i of |log p_i| over its draws."""
+    """Fit under privacy weights alpha.  Return the fit, and the maximum M_i of |log p_i| over its draws by unit."""
     posterior = pseudo.fit(alpha)
     M = pseudo.lipschitz(posterior, alpha)
     return ProtectedFit(c1, alpha, posterior, times(alpha, M)), M
@@ -197,10 +197,7 @@ def censored_fit(c1: float, alpha: Floats, pseudo: PseudoLikelihood, clamp: floa
 
 
 def first_guess(alpha: Callable[[float], Floats], pseudo: PseudoLikelihood, target: float) -> float:
-    """Return a first c1 for :func:`tune`, found with a simpler version of the model (FBS: flat prior, exact draws).
-
-    Return 1 if the model has no such pilot, or the pilot cannot be tuned.
-    """
+    """Return a first c1 for :func:`tune`, tuned on a simpler version of the model, or 1 if this is impossible."""
     pilot = pseudo.model.pilot()
     if pilot is None:
         return 1.0
@@ -211,10 +208,7 @@ def first_guess(alpha: Callable[[float], Floats], pseudo: PseudoLikelihood, targ
 
 
 def _largest(alpha: Callable[[float], Floats], M: Floats, target: float, tolerance: float, start: float) -> float:
-    """Find a c1 with target (1 - tolerance) <= max_i alpha_i M_i <= target, by bisection on log c1.
-
-    If the largest possible weights do not reach the target, return a c1 that gives these weights.
-    """
+    """Find a c1 with target (1 - tolerance) <= max_i alpha_i M_i <= target, or one that gives the largest weights."""
 
     def delta(c1: float) -> float:
         return float(times(alpha(c1), M).max())

@@ -26,7 +26,7 @@ from ..validation import rows
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-CLASS = (0.05, 10)  # least share of the records, and least number of units, of a class of sizes
+CLASS = (0.05, 10)  # smallest share of the records, and smallest number of units, in a class of unit sizes
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,9 +69,7 @@ class Unit:
 
 
 def even(alpha: Floats, size: Codes, present: Floats | None = None) -> Floats:
-    """Lower privacy weights so that all classes of unit sizes have the same mean weight.
-
-    This mean is the smallest of the class means.
+    """Lower privacy weights so that the means of all classes of unit sizes equal the smallest of these means.
 
     Parameters
     ----------
@@ -121,9 +119,7 @@ def size_classes(size: Codes) -> Codes:
 
 
 def unit_of(design: SurveyDesign, column: str | None) -> Unit:
-    """Return the units that a column defines, or single records if the column is None.
-
-    PSUs with the same label in different strata or parent units are different units.
+    """Return the units of a column.  PSUs with the same label in different strata or parent units are different.
 
     Raises
     ------
@@ -133,7 +129,7 @@ def unit_of(design: SurveyDesign, column: str | None) -> Unit:
     if column is None:
         return Unit()
     if not isinstance(column, str):
-        raise InputError("unit must be the name of one column: that of households, say")
+        raise InputError("unit must be the name of one column, such as the column of households")
     missing = design.column(column).isna().to_numpy()
     if missing.any():
         raise InputError(

@@ -34,7 +34,7 @@ def written_out(
     design : SurveyDesign
         Only the values of public columns and the types of other columns are used.
     formula : str, list of str, or another model
-        Formulas, or a model.  A formula without a dot, and a model, are returned as they are.
+        Formulas, or a model.  A formula without a dot, and a model, are returned unchanged.
     public : list of str, optional
         Columns for which a dot stands.
     epsilon, delta : float, optional
@@ -75,7 +75,7 @@ def written_out(
 
 
 def _outcomes(left: str) -> list[str]:
-    """The outcomes of a left-hand side, quoted as in a formula."""
+    """Return the outcomes of a formula's left-hand side, quoted as in a formula."""
     found = [column.removeprefix("C(").removesuffix(")") for column in several(sides_of(f"{left} ~ 1", "1")[0])]
     return [quoted(column, [column]) for column in found]
 

@@ -127,7 +127,7 @@ def schema_of(
     found = {name: wrong.check(_declared, design, name, given) for name in names}
     schema = {name: outcome for name, outcome in found.items() if outcome is not None}
     if complete and not wrong.found and (lacking := how_to_declare(design, model, schema)):
-        raise InputError(f"say {'; '.join(lacking)}")
+        raise InputError(f"give {'; '.join(lacking)}")
     wrong.refuse()
     return schema
 
@@ -168,7 +168,7 @@ def check_unit(design: SurveyDesign, outcomes: Sequence[str], unit: str | None) 
     if unit is None:
         return
     if not isinstance(unit, str):
-        raise InputError("unit must be the name of one column: that of households, say")
+        raise InputError("unit must be the name of one column, such as the column of households")
     check_cells(design.column(unit), unit)
     if unit in (*outcomes, design.weights_name, design.probs_name):
         raise InputError(f"unit {unit!r} is an outcome or a weight: a unit is a column of labels that stays as it is")
@@ -178,9 +178,7 @@ def public_totals(
     design: SurveyDesign, terms: Sequence[Term], total: float | Mapping[Any, float] | None, totals: Totals | None, *,
     public_weight: bool,
 ) -> tuple[float, dict[str, Floats]]:  # fmt: skip
-    """Return the population total, and population totals of the levels of terms, by term.
-
-    Totals that are not given are those to which the weights were calibrated.
+    """Return the population total, and totals of levels by term, as given or as the weights were calibrated to.
 
     Raises
     ------
@@ -204,7 +202,7 @@ def public_totals(
     if public_weight:
         return float(design.weights.sum()) if total is None else check_enough(total, design.n), {}
     if total is None and not known:
-        raise InputError(f"say {POPULATION}, or weight='public'")
+        raise InputError(f"give {POPULATION}, or weight='public'")
     everybody = check_enough(next(iter(known.values())).sum() if total is None else total, design.n)
     wrong = [name for name, each in known.items() if abs(each.sum() / everybody - 1) > AGREE]
     if wrong:

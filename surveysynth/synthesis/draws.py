@@ -35,7 +35,7 @@ def choose_draws(
     Raises
     ------
     PrivacyError
-        Too few unused draws are left.
+        There are too few unused draws.
     """
     chains = rng.permutation(np.unique(posterior.chain))
     before = np.asarray(used, dtype=np.intp)

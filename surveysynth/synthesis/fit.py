@@ -73,7 +73,7 @@ class Fit(FittedModel):
     Attributes
     ----------
     design : SurveyDesign
-        The confidential file, without records that were left out.
+        The confidential file, without the records that were not fitted.
     rows : int array (n,)
         Row in the file of each of the n records of ``design``, from 0.
     synthesizer : Synthesizer
@@ -379,7 +379,7 @@ class Fit(FittedModel):
         """Return the budget of m data sets (PrivacyError if m data sets would exceed the requested epsilon)."""
         m = whole(self.budget.m if m is None else m, "m", MOST_DATASETS)
         if epsilon is not None and self.kind == "none":
-            raise InputError("what is drawn given the confidential records has no epsilon, and none is to be named")
+            raise InputError("what is drawn given the confidential records has no epsilon: leave epsilon out")
         asked = self.budget.epsilon if epsilon is None else positive(epsilon, "epsilon")
         if asked is not None and self.budget_of(m).spent(self.delta) > asked:
             raise PrivacyError(
@@ -432,7 +432,7 @@ class Fit(FittedModel):
             raise
 
     def _refuse_unfit(self, accepted: Sequence[str]) -> None:
-        """Refuse failed diagnostics, and too little information, unless they were accepted by name."""
+        """Refuse failed diagnostics, and too little information, unless the agency accepted these by name."""
         failed = [name for name in self.draws.failures if name not in accepted]
         # a strict guarantee needs exact draws, so no failure can be accepted
         accept = "" if self.kind == "strict" else f"; or accept the failure by name: accept_diagnostics={failed}"

@@ -108,7 +108,7 @@ class ReleaseRequest:
     ----------
     debias : bool
     accepted : sequence of str
-        Names of the faults that the caller accepts.
+        Names of failed diagnostics, or "information", that the caller accepts.
     ledger : Ledger or None
     rule : IdentificationRule or None
     edits : list of str
@@ -300,23 +300,22 @@ def _budget(epsilon: float | None, m: int | None, synthesizer: Synthesizer, mech
     if synthesizer.from_records:
         _refuse_epsilon(budget.epsilon, mechanism)
     elif budget.epsilon is None and mechanism.needs_epsilon:
-        raise InputError("say how much privacy to spend: epsilon=, for the whole release of m data sets")
+        raise InputError("give the privacy budget: epsilon=, for the whole release of m data sets")
     return budget
 
 
 def _refuse_epsilon(epsilon: float | None, mechanism: RecordMechanism) -> None:
-    """Refuse an epsilon for synthetic values that are drawn given the confidential values (method 11.10)."""
+    """Refuse an epsilon for synthetic values that are drawn given the confidential values (InputError)."""
     if epsilon is not None or mechanism.needs_epsilon:
         raise InputError(
             "allocation='posterior' draws what is published given the confidential value of each record "
             "(Hu, Savitsky & Williams 2022b, eq. 7): no "
-            "epsilon holds for it, and none is to be named. Say mechanism=PseudoPosterior(c1=...), whose release is of "
+            "epsilon holds for it, so leave epsilon out. Use mechanism=PseudoPosterior(c1=...), whose release is of "
             "kind 'none', or allocation='prior'"
         )
 
 
 def _units_text(design: SurveyDesign, unit: Unit) -> list[str]:
-    """Return sentences of the report on units of several records."""
     if unit.by_record is None:
         return []
     uneven = [UNEVEN] if unit.differ and unit.classes == 1 else []
@@ -324,10 +323,7 @@ def _units_text(design: SurveyDesign, unit: Unit) -> list[str]:
 
 
 def check_accepted(accepted: Sequence[str], mechanism: RecordMechanism) -> None:
-    """Check the names of failed diagnostics that the agency accepts (InputError).
-
-    Names must be known, and the mechanism must permit a release in spite of failed diagnostics.
-    """
+    """Refuse unknown names of failed diagnostics, and all names if the mechanism forbids to accept any (InputError)."""
     names = ("divergences", "rhat", "ess_bulk", "ess_tail", "information")
     listed = isinstance(accepted, list | tuple | set | frozenset)
     if not listed or not set(as_list(accepted)) <= set(names):

@@ -48,7 +48,7 @@ Floats = NDArray[np.float64]
 
 NEEDS = (
     "releases are strict unless mechanism= says otherwise: pure differential privacy at the file's own size, with "
-    "intervals that carry what privacy costs. Give {}. Or say mechanism=PseudoPosterior(), whose guarantee is "
+    "intervals that include the noise. Give {}. Or use mechanism=PseudoPosterior(), whose guarantee is "
     "asymptotic and which weights rare records down"
 )
 INFORMATION = "The privacy weights keep {}% of the file's information (not for publication)."
@@ -250,7 +250,7 @@ def synthesize(
     mechanism : Strict, PseudoPosterior, WeightedE or Censored, optional
         How records are protected: by default ``Strict()``.
     population_totals, bounds, outcomes, weight, earlier
-        As for :func:`measure`.  They are refused if a model is fitted to records.
+        As for :func:`measure`.  These arguments are refused if a model is fitted to records.
     edits : list of str, optional
         Public rules that every synthetic record obeys: ``"rent <= income"``.
     m : int, optional

@@ -97,8 +97,8 @@ def perturbed_histogram(
     m : int
         Number of synthetic data sets, each of n records.
     weight_bound : float, optional
-        Public largest survey weight.  If it is given, bin j counts sum min(w_i, weight_bound), so that synthetic
-        values follow the population, and the noise is weight_bound times as large.  It is required if weights
+        Public largest survey weight.  If a bound is given, bin j counts sum min(w_i, weight_bound), so that synthetic
+        values follow the population, and the noise is weight_bound times as large.  A bound is required if weights
         differ, as the values would otherwise follow the sample.
     ledger : Ledger, optional
         Ledger in which epsilon, and twice epsilon for replacing a record, are entered before the release is returned.
@@ -116,7 +116,7 @@ def perturbed_histogram(
         design.  A number is out of range, or bounds or limits do not rise.  Weights differ and there is no
         ``weight_bound``.
     PrivacyError
-        The ledger's cap leaves less than epsilon.
+        Epsilon would exceed the ledger's cap.
 
     Examples
     --------

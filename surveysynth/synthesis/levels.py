@@ -53,10 +53,7 @@ def having_levels(design: SurveyDesign, levels: Levels) -> SurveyDesign:
 
 
 def number_codes(design: SurveyDesign, levels: Levels | None) -> dict[str, Any]:
-    """Return the types of categorical outcomes that are coded as numbers, by column.  Synthetic files keep the types.
-
-    These are outcomes whose levels were declared in the call.
-    """
+    """Return the types of the columns in ``levels`` that are coded as numbers.  Synthetic files keep these types."""
     columns = [name for name in levels if name in design.columns] if isinstance(levels, Mapping) else []
     numbers = [name for name in columns if pd.api.types.is_numeric_dtype(design.column(name).dtype)]
     return {name: design.column(name).dtype for name in numbers}

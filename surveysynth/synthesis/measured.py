@@ -86,8 +86,8 @@ def measure(
         outcome depends on the outcomes before it.  ``"income ~ ."`` takes all columns of ``public=`` and all outcomes
         before, except columns whose tables would have too much noise.  The weight depends on all terms and outcomes.
     epsilon : float
-        Privacy budget for blanking the outcomes and the weight of a record or unit.  Replacing them spends twice this
-        epsilon under Laplace noise; under Gaussian noise the report has the epsilon for replacing.
+        Privacy budget for blanking the outcomes and the weight of a record or unit.  If these values are replaced,
+        twice this epsilon holds under Laplace noise; under Gaussian noise the report has the epsilon for replacing.
     delta : float, optional
         The delta of (epsilon, delta)-differential privacy, such as 1e-10.  The noise is then Gaussian, which is smaller
         than Laplace noise if there are more than approximately 20 tables, as for three or more outcomes.
@@ -125,7 +125,7 @@ def measure(
         Ledger in which epsilon is entered before the noisy tables are used.
     scheduler : str, optional
         Address of a Dask cluster, ``"tcp://10.0.0.1:8786"``.  The workers read and count the outcomes of a design of
-        :meth:`SurveyDesign.scan`, file by file.  They must find the files at the same paths as this process.
+        :meth:`SurveyDesign.scan`, file by file.  The workers must find the files at the same paths as this process.
     seed : int, optional
         Seed for tests.  Whoever knows the seed can remove the noise, so seeded results must not be published.
 
@@ -141,7 +141,7 @@ def measure(
         declaration or the population total is missing, or totals contradict each other.  A rule names a column that
         the files do not have, or is on public columns alone and some records break it.
     PrivacyError
-        The ledger's cap leaves less than epsilon.  Nothing was measured.
+        Epsilon would exceed the ledger's cap.  Nothing was measured.
 
     Examples
     --------
@@ -199,7 +199,6 @@ def measured(
 
 
 def _notes(noisy: NoisyTables, columns: Sequence[str], asked: StrictRequest) -> list[str]:
-    """Return sentences of the report on public columns, units, outcomes, weights and rules."""
     return [
         PUBLIC.format(", ".join(columns)),
         *([] if noisy.unit is None else [UNITS.format(noisy.unit, noisy.most)]),

@@ -164,7 +164,7 @@ class Policy:
         Parameters
         ----------
         design : SurveyDesign
-            The historical file, such as last year's file.  It must not be the file to release.
+            The historical file, such as last year's file, but not the file to release.
         synthesizer, epsilon, m, clusters, engine, chains, warmup, draws, seed
             As for :func:`surveysynth.fit`.
         source : str
@@ -353,7 +353,7 @@ class Policy:
         Raises
         ------
         InputError
-            There is no such file, or it is not a policy of this version, or it is damaged.
+            The file does not exist, is not a policy of this version, or is damaged.
         """
         path = as_path(path)
         if not path.is_file():
@@ -379,7 +379,7 @@ class Policy:
 
 
 def _check_draws(values: Mapping[str, Floats], shapes: Mapping[str, Sequence[int]]) -> None:
-    """Refuse draws whose names, shapes or values cannot be those that were written (ValueError)."""
+    """Refuse draws with other names or shapes than those that were written, and infinite values (ValueError)."""
     if {name: list(draws.shape) for name, draws in values.items()} != dict(shapes):
         raise ValueError("draws of another shape")
     if len({len(draws) for draws in values.values()}) != 1:

@@ -113,11 +113,11 @@ def strict_request(
     weight_bounds: tuple[float, float] = WEIGHT_BOUNDS, clusters: Clusters = "model", unit: str | None = None,
     public: Sequence[str] | None = None, importance: Mapping[str, float] | None = None,
     edits: Sequence[str] | str | None = None, earlier: Measurements | Release | None = None,
-    ledger: Ledger | None = None, seed: int | None = None, needs: str = "say {}",
+    ledger: Ledger | None = None, seed: int | None = None, needs: str = "give {}",
 ) -> StrictRequest:  # fmt: skip
     """Check the arguments of :func:`surveysynth.measure`.
 
-    Confidential values are read only for the message on a call that is refused anyway: it also names outcomes that
+    Confidential values are read only if the call is refused anyway: the message then also names outcomes that
     contradict their declarations.
 
     Parameters

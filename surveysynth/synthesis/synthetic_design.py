@@ -87,7 +87,7 @@ def refuse_far(total: Total, design: SurveyDesign) -> None:
             where = f" in {far.sum()} of the strata" if isinstance(total, Mapping) else ""
             raise InputError(
                 f"population_total is {how} what the survey weights add up to{where}: correct the total or the column "
-                "of weights. If both are right, say so: accept = ['population_total'] in [release]"
+                "of weights. If both are right, set accept = ['population_total'] in [release]"
             )
 
 

@@ -309,7 +309,7 @@ class Ledger:
         Parameters
         ----------
         cap : float
-            The new cap.  If it is below the sum spent, nothing is left.
+            The new cap.  If the cap is below the sum spent so far, no more epsilon can be spent.
         what : str
             The reason for the new cap, or who decided on it.
 
@@ -407,7 +407,7 @@ class Ledger:
 
     @property
     def spent(self) -> Spent:
-        """Exact sums of the survey's epsilons."""
+        """Exact sums of the ``blank`` and the ``replace`` epsilons of the survey."""
         return spent_on(self._entries())
 
     @property
@@ -417,10 +417,7 @@ class Ledger:
 
     @property
     def left(self) -> Decimal | None:
-        """Epsilon that may still be spent: the cap minus the sum of ``blank``, and 0 if the sum is above the cap.
-
-        0 if the sum is unknown.  None without a cap.
-        """
+        """Epsilon that the cap still permits, at least 0, and 0 if the sum spent is unknown.  None without a cap."""
         return left_of(self._own(self._read().lines))
 
     @property
@@ -487,7 +484,6 @@ class Ledger:
         return [line for line in self._own(self._read().lines) if isinstance(line, Entry)]
 
     def _begin(self, cap: Decimal | None) -> None:
-        """Write the first line of the survey, with or without a cap."""
         near: list[str] = []
 
         def first(lines: Iterable[Line], **numbered: Any) -> Line:
@@ -626,10 +622,7 @@ def _refuse_unnamed(whole: Spent, parts: Sequence[Expense]) -> None:
 
 
 def _added(own: Iterable[Line], whole: Spent, parts: Sequence[Expense]) -> Spent:
-    """Return the sum of the expenses that no entry of the survey lists yet.
-
-    InputError if entries list all expenses.  If no expense is listed, the result is the whole epsilon of the release.
-    """
+    """Return the epsilons of a release without expenses in earlier entries (InputError if no expense remains)."""
     entries = [line for line in own if isinstance(line, Entry)]
     counted = {id: entry.number for entry in entries for id in entry.rests_on}
     new = [each for each in parts if each.id not in counted]

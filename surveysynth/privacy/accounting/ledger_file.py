@@ -90,10 +90,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Cap:
-    """A line that sets the cap of a survey for later entries.  The first such line begins the survey.
-
-    The cap None means that the sum of the epsilons is not limited.
-    """
+    """A line that sets the cap of a survey (None: no cap) for later entries.  The first such line begins the survey."""
 
     number: int
     time: str
@@ -193,9 +190,7 @@ def contents(file: int, path: Path) -> Contents:
 
 
 def append(file: int, line: Line, before: Contents, path: Path) -> Line:
-    """Add a line to the ledger in one write, and wait until the line is on the disk.
-
-    An incomplete last line is moved to another file first.
+    """Add a line in one write and wait for the disk, after an incomplete last line was moved to another file.
 
     Returns
     -------
@@ -235,7 +230,7 @@ def append(file: int, line: Line, before: Contents, path: Path) -> Line:
 
 
 def _put_aside(file: int, before: Contents, path: Path) -> None:
-    """Move an incomplete last line to a file of its own, with a warning."""
+    """Move an incomplete last line to another file, with a warning."""
     aside = path.with_name(f"{path.name}.torn")
     kept = os.open(aside, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:

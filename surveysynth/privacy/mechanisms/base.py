@@ -130,7 +130,7 @@ class RecordMechanism(Mechanism, ABC):
     tunes_c1: ClassVar[bool] = False  # whether epsilon alone sets the scale of the privacy weights
     clamps: ClassVar[bool] = False  # whether contributions to the log likelihood are clamped, which bounds every draw
     posterior: ClassVar[str] = "pseudo"  # kind of posterior, in a word
-    more_left: ClassVar[str] = MORE_LEFT  # advice if privacy weights leave too little of the file
+    more_left: ClassVar[str] = MORE_LEFT  # advice if privacy weights keep too little information
 
     @property
     def weights_from_file(self) -> bool:
@@ -139,7 +139,7 @@ class RecordMechanism(Mechanism, ABC):
 
     @property
     def needs_epsilon(self) -> bool:
-        """Whether an epsilon is required.  Given constants can replace it in some mechanisms."""
+        """Whether an epsilon is required.  In some mechanisms given constants determine epsilon."""
         return True
 
     @property
@@ -164,7 +164,7 @@ class RecordMechanism(Mechanism, ABC):
 
     @property
     def clamp_alone(self) -> bool:
-        """Whether the clamp is the only protection, so that its effect on means is known."""
+        """Whether the clamp is the only protection, so that the effect of protection on means is known."""
         return False
 
     @abstractmethod

@@ -128,7 +128,7 @@ class Censored(PrivacyWeights):
         self, pseudo: PseudoLikelihood, budget: Budget, assessment: Assessment, *,
         tolerance: float, reweight: int, say: Say,
     ) -> ProtectedFit:  # fmt: skip
-        """Fit with every contribution clamped to epsilon / (2 m), without tuning: see :meth:`Mechanism.fit`."""
+        """Fit with every contribution clamped to epsilon / (2 m), without tuning: see :meth:`RecordMechanism.fit`."""
         assert isinstance(pseudo.model, Boundable)  # ensured by check_model
         pseudo.model.check_censored(pseudo.records)
         present = assessment.present

@@ -23,7 +23,7 @@ class PseudoPosterior(PrivacyWeights):
 
     Source: Hu, Savitsky & Williams 2022a, section 1.4.1; "Weighted" in Hu, Williams & Savitsky (2025).
 
-    The guarantee is asymptotic, because the bound is local to the data and is a maximum over draws.
+    The guarantee is asymptotic, because the Lipschitz bound is computed on the file and is a maximum over draws.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class PseudoPosterior(PrivacyWeights):
         return replace(self, c1=c1)
 
     @property
-    def more_left(self) -> str:  # type: ignore[override]  # of c1
+    def more_left(self) -> str:  # type: ignore[override]  # depends on c1
         """Advice if privacy weights keep too little information: a larger c1, if c1 was given."""
         return MORE_LEFT if self.c1 is None else "Give a larger c1"
 
@@ -104,7 +104,7 @@ class PseudoPosterior(PrivacyWeights):
         self, pseudo: PseudoLikelihood, budget: Budget, assessment: Assessment, *,
         tolerance: float, reweight: int, say: Say,
     ) -> ProtectedFit:  # fmt: skip
-        """Fit with a given c1, or with c1 tuned to the budget: see :meth:`Mechanism.fit`."""
+        """Fit with a given c1, or with c1 tuned to the budget: see :meth:`RecordMechanism.fit`."""
         risk = assessment.all_risks(unweighted_fit(pseudo, assessment, say))
         alpha = self.weigh(risk, pseudo.unit, assessment, budget.bound)
         say("fits under privacy weights")

@@ -27,8 +27,8 @@ class Strict(Mechanism):
     """Differential privacy at any number of records, by noisy tables: see :func:`surveysynth.measure`.
 
     The mechanism protects the file before the model is fitted: the model is fitted to tables, not to records.
-    Blanking one record's outcomes and weight changes the probability of any release by at most a factor e^epsilon.
-    Replacing them changes it by at most a factor e^(2 epsilon) under Laplace noise.
+    If one record's outcomes and weight are blanked, the probability of any release changes by at most a factor
+    e^epsilon; if they are replaced, by at most a factor e^(2 epsilon) under Laplace noise.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Disclosure risks of single records.  Maps (:mod:`surveysynth.privacy.weight_maps`) turn them into privacy weights."""
+"""Disclosure risks of records.  Maps (:mod:`surveysynth.privacy.weight_maps`) turn risks into privacy weights."""
 
 from __future__ import annotations
 
@@ -92,7 +92,6 @@ class _BallRisk:
 
 
 def _largest_by_unit(risk: Floats, unit: Unit) -> Floats:
-    """Return the largest risk among the records of each unit."""
     if unit.by_record is None:
         return np.asarray(risk)
     largest = np.zeros(unit.count(risk.size))

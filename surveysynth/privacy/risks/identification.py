@@ -202,10 +202,7 @@ class PairwiseRisk(MarginalRisk):
 
 
 def _patterns(design: SurveyDesign, model: Synthesizer, known: tuple[str, ...]) -> Codes:
-    """Return a code of each record's combination of known values (n,).
-
-    InputError if a known column is synthesized or has missing values.
-    """
+    """Return a code of each record's known values (InputError for a synthesized column, or missing values)."""
     for name in known:
         if name in model.outcomes:
             raise InputError(f"known column {name!r} is synthesized: known= names what the intruder sees as it is")
