@@ -57,7 +57,7 @@ def refuse_far_total(design: SurveyDesign, settings: Settings) -> None:
 
 
 def superseded(settings: Settings, folder: Path) -> tuple[list[str], dict[str, Any]]:
-    """Return sentences and facts on the earlier release that this release replaces.  Both epsilons add up."""
+    """Return sentences and facts on the release that this release replaces.  The epsilons of both add up."""
     if settings.release.supersedes is None:
         return [], {}
     place = folder / settings.release.supersedes

@@ -90,7 +90,7 @@ class Attacked(Protocol):
         ...
 
     def log_ratio(self, other: ProtectedFit, posterior: Draws) -> Floats:
-        """Return the log pseudo likelihood under ``other`` minus the one under this fit, at each of S draws."""
+        """Return by how much the log pseudo likelihood is larger under ``other`` than under this fit, at each draw."""
         ...
 
     @property

@@ -55,7 +55,7 @@ Sizes = float | Sequence[float]
 
 
 def sizes(given: Sizes, name: str, d: int, each: str = "value") -> Floats:
-    """Return d sizes of balls: d times the same given number, or d given numbers.
+    """Return the sizes of balls around d values, from one number for all values or from d numbers.
 
     Raises
     ------

@@ -42,7 +42,10 @@ EFFICIENCY = 0.9  # smallest effective share of the draws at which draws are car
 
 
 def weighted_fit(c1: float, alpha: Floats, pseudo: PseudoLikelihood) -> tuple[ProtectedFit, Floats]:
-    """Fit under privacy weights alpha.  Return the fit, and the maximum M_i of |log p_i| over its draws by unit."""
+    """Fit under the privacy weights alpha.
+
+    Return the fit, and for every unit i the maximum M_i of |log p_i| over the posterior draws.
+    """
     posterior = pseudo.fit(alpha)
     M = pseudo.lipschitz(posterior, alpha)
     return ProtectedFit(c1, alpha, posterior, times(alpha, M)), M
@@ -56,10 +59,10 @@ def tune(
     start: float = 1.0,
     tolerance: float = 0.01,
 ) -> ProtectedFit:
-    """Find a fit with target (1 - tolerance) <= Delta <= target, or the fit with the largest Delta up to the target.
+    """Tune c1 so that the overall Lipschitz bound Delta of the fit is just below the target.
 
-    Delta is a maximum over draws and varies from fit to fit, especially if few records determine a
-    coefficient.  For that reason the search may not converge.
+    Delta is a maximum over draws and varies from fit to fit, especially if few records determine a coefficient.  So
+    the search may not converge; the result is then the fit with the largest Delta up to the target.
 
     Parameters
     ----------

@@ -178,7 +178,7 @@ def public_totals(
     design: SurveyDesign, terms: Sequence[Term], total: float | Mapping[Any, float] | None, totals: Totals | None, *,
     public_weight: bool,
 ) -> tuple[float, dict[str, Floats]]:  # fmt: skip
-    """Return the population total, and totals of levels by term, as given or as the weights were calibrated to.
+    """Return the population total, and totals of levels by term, from arguments or the calibration of the weights.
 
     Raises
     ------

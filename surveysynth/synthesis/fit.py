@@ -187,7 +187,7 @@ class Fit(FittedModel):
         return self.protect(pseudo, present, lambda text: None)
 
     def log_ratio(self, other: ProtectedFit, posterior: Draws) -> Floats:
-        """Return the log pseudo likelihood under another fit of this file minus the one under this fit.
+        """Return by how much the log pseudo likelihood is larger under another fit of this file than under this fit.
 
         Parameters
         ----------

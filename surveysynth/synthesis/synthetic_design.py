@@ -151,7 +151,7 @@ def totals_of(design: SurveyDesign, given: Total) -> tuple[Codes, Floats]:
 
 
 def roles_of(design: SurveyDesign, outcomes: Sequence[str], public: pd.DataFrame, given: Total) -> dict[str, Any]:
-    """Return the roles of columns in the public files: those in the survey, with weights in place of probabilities.
+    """Return the roles of columns in the public files: the survey's roles, with weights in place of probabilities.
 
     Only labels of published columns are kept, as an unpublished column may have the name of the new weights.
     """

@@ -622,7 +622,7 @@ def _refuse_unnamed(whole: Spent, parts: Sequence[Expense]) -> None:
 
 
 def _added(own: Iterable[Line], whole: Spent, parts: Sequence[Expense]) -> Spent:
-    """Return the epsilons of a release without expenses in earlier entries (InputError if no expense remains)."""
+    """Return what a release adds to the survey's sums: expenses that no entry lists yet (InputError if none)."""
     entries = [line for line in own if isinstance(line, Entry)]
     counted = {id: entry.number for entry in entries for id in entry.rests_on}
     new = [each for each in parts if each.id not in counted]

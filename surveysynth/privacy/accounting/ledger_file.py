@@ -61,8 +61,8 @@ class Entry:
     replace : Decimal or None
         Epsilon of the change that replaces one unit's confidential values; None if undefined.
     salt : str
-        A random text, 32 hexadecimal digits unless :meth:`Ledger.spend` was given another.  It identifies the entry,
-        even before the entry is written.
+        A random text that identifies the entry, even before the entry is written: 32 hexadecimal digits, unless
+        :meth:`Ledger.spend` was given another text.
     rests_on : dict of str to Amounts
         Epsilons of all expenses of the release, by id.  ``blank`` and ``replace`` sum only the expenses that no earlier
         entry of the survey lists.  Empty if no expenses were listed.

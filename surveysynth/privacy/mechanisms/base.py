@@ -230,7 +230,7 @@ class RecordMechanism(Mechanism, ABC):
         """Refuse to release in spite of failed diagnostics, if the mechanism forbids it (InputError)."""
 
     def check_debias(self) -> None:
-        """Refuse corrections, unless privacy weights are a function of a record's risk and constants (InputError)."""
+        """Refuse corrections of the draws.  Mechanisms with corrections override this method (InputError)."""
         raise InputError(
             "debias corrects for the weights of PseudoPosterior() or the clamp of Censored(weighted=False) only"
         )

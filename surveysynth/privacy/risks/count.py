@@ -63,7 +63,7 @@ class CountRisk(_BallRisk):
         self, design: SurveyDesign, model: Synthesizer, records: Any, unit: Unit, unweighted: Callable[[], Draws],
         rng: np.random.Generator,
     ) -> Floats:  # fmt: skip
-        """Compute the risks of records (n,) or units (U,): see :class:`Risk`.
+        """Compute the risk of each record or protected unit: see :class:`Risk`.
 
         Raises
         ------

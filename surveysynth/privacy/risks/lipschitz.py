@@ -39,7 +39,7 @@ class LipschitzRisk:
         self, design: SurveyDesign, model: Synthesizer, records: Any, unit: Unit, unweighted: Callable[[], Draws],
         rng: np.random.Generator,
     ) -> Floats:  # fmt: skip
-        """Compute the bounds f_i of records (n,) or units (U,): see :class:`Risk`."""
+        """Compute the Lipschitz bound of each record or protected unit: see :class:`Risk`."""
         return model.lipschitz(records, unweighted(), unit.by_record)
 
     def describe(self) -> str:
