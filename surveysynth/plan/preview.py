@@ -248,7 +248,6 @@ def _warnings(
     settings: Settings, facts: PublicFacts, model: Synthesizer, mechanism: Mechanism, cells: pd.DataFrame,
     schema: Mapping[str, Outcome],
 ) -> list[str]:
-    """Return warnings on the plan from public facts alone."""
     found, p, design = list(facts.left_out), settings.privacy, facts.design
     if worthless := int((cells["se_ratio"] > WORTH_LITTLE).sum()):
         found.append(

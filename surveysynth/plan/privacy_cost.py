@@ -140,7 +140,6 @@ def _table(
     design: SurveyDesign, synthesizer: Synthesizer | str | None, mechanism: Mechanism, several: tuple[int, ...],
     settings: dict[str, Any],
 ) -> pd.DataFrame:  # fmt: skip
-    """Compute the table of :func:`privacy_cost`, with one row for each number of data sets and epsilon."""
     model, mechanism = check_kinds(design, synthesizer, mechanism)
     if not mechanism.tunes_c1:
         raise InputError("there are tables of PseudoPosterior() with Lipschitz risks alone: give epsilon= or c1=")

@@ -121,9 +121,8 @@ class MembershipAttack:
     screened : int
         Number of records, or units, that were examined with one draw.
     others : float
-        Upper bound on the advantage against the records that were not attacked, from m draws with fixed privacy
-        weights.  The bound is 1 - (1 - TV)^m, where TV is the largest advantage from one draw against these records.
-        0 if all records were attacked.
+        Upper bound on the advantage, with fixed privacy weights, against the records that were not attacked:
+        1 - (1 - TV)^m, where TV is the largest advantage from one draw.  0 if all records were attacked.
     refitted : int
         Number of records, or units, that were attacked by a refit without them.
     refused : int
@@ -325,8 +324,7 @@ def between(
 ) -> tuple[float, float, float, float, float]:  # fmt: skip
     """Simulate the test that distinguishes the draws of two fits, "in" and "out".
 
-    The results are the columns ``*_refit`` of :class:`MembershipAttack`: the advantage, the AUC, P(loss > epsilon),
-    m max |log r|, and the standard error of m log(Z' / Z).
+    Return the five columns ``*_refit`` of :class:`MembershipAttack`: advantage, AUC, beyond, loss and error.
 
     Parameters
     ----------

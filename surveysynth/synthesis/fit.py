@@ -213,9 +213,7 @@ class Fit(FittedModel):
         return total
 
     def contributions(self, records: Codes) -> Floats:
-        """Return the contributions of some records to the log pseudo likelihood at every draw.
-
-        The contribution of record i is alpha_i log p_i, clamped if the mechanism clamps contributions.
+        """Return the contributions of some records to the log pseudo likelihood: alpha_i log p_i, perhaps clamped.
 
         Parameters
         ----------

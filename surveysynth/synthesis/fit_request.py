@@ -204,8 +204,7 @@ def release_request(
     Parameters
     ----------
     epsilon : float or None
-        Epsilon that must not exceed the ledger's cap.  None if the model is fitted already: the release then checks
-        the cap.
+        Epsilon that must not exceed the ledger's cap.  None if the model is fitted already and the cap checked later.
     reweighted : int
         Number of re-weighting steps.
     design, model, mechanism, ...

@@ -219,8 +219,7 @@ def sensitivity(n: int, weight_bound: float | None) -> float:
 def draw(D: Floats, limits: Floats, n: int, rng: np.random.Generator) -> Floats:
     """Draw n values from a noisy histogram D of k bins.
 
-    A bin is drawn in proportion to max(D, 0), and the value is uniform within the bin.  If no count in D is positive,
-    bins are drawn in proportion to their lengths.
+    Bins are drawn in proportion to max(D, 0) or, if this is 0 everywhere, to length.  Values are uniform within bins.
     """
     mass = np.maximum(D, 0.0)
     if not mass.any():

@@ -139,10 +139,7 @@ def total_text(total: Total, *, public_weights: bool) -> str | None:
 
 
 def totals_of(design: SurveyDesign, given: Total) -> tuple[Codes, Floats]:
-    """Return the group of each record, and the total to which the synthetic weights of each group add up.
-
-    Groups are strata if totals of strata are given, otherwise the whole file.
-    """
+    """Return each record's group (stratum, or whole file), and the total to which each group's weights add up."""
     if isinstance(given, Mapping):
         stratum, levels = pd.factorize(design.column(str(design.strata_name)))
         return stratum, np.array([given[str(level)] for level in levels])
