@@ -121,8 +121,7 @@ class PlanEntries:
         guess : bool
             Whether the roles that are not given are guessed.  Guesses need to be reviewed.
         **entries
-            Entries by their names in the plan's file: ``formula="income ~ region"``, ...  Entries that are not given
-            remain to be filled in.
+            Entries by their names in the plan's file: ``formula="income ~ region"``, ...  Others are to be filled in.
 
         Raises
         ------

@@ -213,7 +213,7 @@ class Fit(FittedModel):
         return total
 
     def contributions(self, records: Codes) -> Floats:
-        """Return the contributions of some records to the log pseudo likelihood: alpha_i log p_i, perhaps clamped.
+        """Return the contributions of some records to the log pseudo likelihood: alpha_i log p_i, after any clamp.
 
         Parameters
         ----------

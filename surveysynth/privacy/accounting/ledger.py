@@ -455,7 +455,7 @@ class Ledger:
     __repr__ = __str__
 
     def _unwritten(self, entries: Iterable[Entry]) -> list[str]:
-        """Return sentences on releases that were charged and, not yet written, are stored next to the ledger."""
+        """Return sentences on releases that were charged but not yet written.  Such releases lie next to the ledger."""
         numbers = {entry.salt: entry.number for entry in entries}
         sentences = []
         for folder in paid_folders(self.path.absolute()):
