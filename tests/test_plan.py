@@ -491,7 +491,7 @@ def test_a_draft_says_what_it_did_not_find_and_refuses_tables_by_what_is_not_the
     frame = pd.DataFrame({"income": np.arange(1.0, 41), "region": ["a", "b"] * 20, "weight": 10.0})
     frame.to_csv(tmp_path / "silc.csv", index=False)
     text = ss.Plan.draft(tmp_path / "silc.csv", formula="income ~ region", by=["region"]).to_toml()
-    assert "# strata =   # no column was found; say which, if sampling was stratified" in text
+    assert "# strata =   # no column was found; give one if sampling was stratified" in text
     assert "# fpc = " in text and "weights = \"weight\"" in text and 'folder = "silc-release"' in text
     with pytest.raises(ss.InputError, match=r"no column 'regio' \(did you mean 'region'\?\) for tables.by"):
         ss.Plan.draft(tmp_path / "silc.csv", formula="income ~ region", by=["regio"])
@@ -508,7 +508,7 @@ def test_numbers_with_labels_are_refused_until_the_plan_says_what_they_are(tmp_p
     (tmp_path / "plan.toml").write_text(run("plan", str(tmp_path / "f.sav"), "--weights", "w", *settings)[1])
     code, _, err = run("check", str(tmp_path / "plan.toml"))
     entry = "missing_codes = {income = [-9, -8]}"
-    assert code == 2 and f"say {entry} in [survey]" in err.replace("\n", " ")
+    assert code == 2 and f"set {entry} in [survey]" in err.replace("\n", " ")
     code, _, err = run("release", str(tmp_path / "plan.toml"))
     assert code == 2 and entry in err
     said = (tmp_path / "plan.toml").read_text().replace("weights =", f"{entry}\nweights =")

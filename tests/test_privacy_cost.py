@@ -33,7 +33,7 @@ def test_a_table_of_privacy_weights_tells_what_is_wrong_with_the_file(design: ss
     for said in ({}, {"epsilon": 3}):
         with pytest.raises(ss.InputError, match=r"expected_errors\(\) predicts their accuracy"):
             ss.privacy_cost(design, FORMULA, mechanism=ss.Strict(), **said)
-    with pytest.raises(ss.InputError, match="say how much privacy to spend"):
+    with pytest.raises(ss.InputError, match="give the privacy budget"):
         ss.privacy_cost(design, ss.FBS(FORMULA), mechanism=ss.Censored())
 
 

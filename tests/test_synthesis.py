@@ -639,7 +639,7 @@ ARGUMENTS = [
     ({"epsilon": float("inf")}, "epsilon must be a positive number"),
     ({"epsilon": True}, "epsilon must be a number"),
     ({"epsilon": "10"}, "epsilon must be a number"),
-    ({"epsilon": None}, "how much privacy to spend"),
+    ({"epsilon": None}, "give the privacy budget"),
     ({"m": 0}, "m must be a whole number"),
     ({"m": 2.0}, "m must be a whole number"),
     ({"m": True}, "m must be a whole number"),

@@ -1,1 +1,1 @@
-"""Plans: the file from which a release is made, and what to expect of it."""
+"""Plans: all entries that define a release, their file, and the accuracy to expect of the release."""

@@ -29,7 +29,7 @@ from .sections import LaterModel, Model
 from .settings import Settings
 
 MAP_ENTRIES = "map", "c1", "c2"  # entries on the map from risks to privacy weights
-CONFIRMED = "population_total"  # accepted by this name, the total may be far from the sum of the weights
+CONFIRMED = "population_total"  # name by which the agency accepts a total far from the sum of the weights
 NEAR = "radius", "absolute", "floor"
 MODEL_ENTRIES = "prior", "zeros", "missing", "weight", "components"
 SET_BY_POLICY = (
@@ -43,7 +43,7 @@ SET_BY_POLICY = (
 
 
 def synthesizer_of(settings: Settings, folder: Path) -> Synthesizer:
-    """The model of a plan (InputError if an entry is not one of the model's); paths are relative to ``folder``."""
+    """Return the model of a plan (InputError if the model lacks an option).  Paths are relative to ``folder``."""
     entries, name = settings.model, settings.model.name
     assert name is not None and entries.formula is not None  # ensured by choose and lacking
     options: dict[str, Any] = {option: getattr(entries, option) for option in MODEL_ENTRIES}
@@ -88,10 +88,7 @@ def _refuse_sequence_entries(settings: Settings) -> None:
 
 
 def _later(later: LaterModel, given: dict[str, Any], bounds: Any) -> Synthesizer:
-    """A later model of a sequence.
-
-    It shares the options of the first model that it supports, except the weight, which is a predictor here.
-    """
+    """Return a later model of a sequence, with those options of the first model that later models can have."""
     listed = MODELS[later.name]
     outcomes, predictors = sides(later.formula)
     if len(outcomes) != 1:
@@ -110,7 +107,7 @@ def _later(later: LaterModel, given: dict[str, Any], bounds: Any) -> Synthesizer
 
 
 def mechanism_of(settings: Settings) -> Mechanism:
-    """The mechanism of a plan (InputError if an entry is not one of the mechanism's)."""
+    """Return the mechanism of a plan (InputError if the plan has an entry that the mechanism does not have)."""
     privacy = settings.privacy
     assert privacy.mechanism is not None  # ensured by choose
     mechanism, name = in_plans()[privacy.mechanism]
@@ -129,7 +126,7 @@ def mechanism_of(settings: Settings) -> Mechanism:
 
 
 def _risk(settings: Settings) -> Risk:
-    """The measure of risk of a plan (InputError if there are entries of another measure)."""
+    """Return the measure of risk of a plan (InputError if there are entries for another measure)."""
     privacy = settings.privacy
     name = privacy.risk or "lipschitz"
     ruled = privacy.max_risk is not None  # a release rule uses the entries on the intruder, too
@@ -145,7 +142,7 @@ def _risk(settings: Settings) -> Risk:
 
 
 def rule_of(settings: Settings) -> IdentificationRule | None:
-    """The rule that releases must pass, if there is one (InputError as in :class:`IdentificationRule`)."""
+    """Return the rule that releases must pass, or None (InputError as in :class:`IdentificationRule`)."""
     privacy = settings.privacy
     if privacy.max_risk is None:
         return None
@@ -153,7 +150,7 @@ def rule_of(settings: Settings) -> IdentificationRule | None:
 
 
 def policy_of(settings: Settings, folder: Path) -> Policy | None:
-    """The policy of a plan, if there is one (InputError if the plan has entries that the policy sets)."""
+    """Return the policy of a plan, or None (InputError if the plan has entries that the policy sets)."""
     if settings.privacy.policy is None:
         return None
     plain = Settings.empty()
@@ -166,7 +163,7 @@ def policy_of(settings: Settings, folder: Path) -> Policy | None:
 
 
 def _ball(settings: Settings) -> dict[str, Any]:
-    """The entries on the size of balls, as arguments of a measure of risk."""
+    """Return the entries on the size of balls, as arguments of a measure of risk."""
     privacy = settings.privacy
     if privacy.absolute and privacy.radius is None:
         raise InputError("privacy.absolute needs privacy.radius, in the unit of the outcome")
@@ -182,7 +179,7 @@ def _refuse_stray(settings: Settings, names: tuple[str, ...], needed: str) -> No
 
 
 def by_of(settings: Settings, model: Synthesizer) -> list[str] | None:
-    """The variables of the tables (InputError if the release would not preserve one of them)."""
+    """Return the variables of the tables (InputError for a variable that the release would not preserve)."""
     for name in settings.tables.by or ():
         if name not in (*model.predictor_columns, *model.categorical):
             raise InputError(
@@ -192,9 +189,9 @@ def by_of(settings: Settings, model: Synthesizer) -> list[str] | None:
 
 
 def print_of(settings: Settings, model: Synthesizer, folder: Path) -> tuple[Symbols, Wording]:
-    """The marks and the words of printed tables.
+    """Return the marks of quality and the wording of printed tables.
 
-    InputError if marks or words are not valid, units are given for other columns than outcomes, or entries on
+    InputError if marks or wording are not valid, units are given for other columns than outcomes, or entries on
     statistics are wrong or have no effect.
     """
     tables = settings.tables
@@ -210,7 +207,7 @@ def print_of(settings: Settings, model: Synthesizer, folder: Path) -> tuple[Symb
 
 
 def accepted_of(settings: Settings) -> list[str]:
-    """The names of failed diagnostics, and of too little information, that a plan accepts."""
+    """Return the names by which a plan accepts failed diagnostics and too little information."""
     return [name for name in settings.release.accept or () if name != CONFIRMED]
 
 
@@ -236,7 +233,7 @@ def check_formulas(settings: Settings, columns: Sequence[str]) -> None:
 
 
 def _formula_fault(formula: str, columns: Sequence[str]) -> str:
-    """What is wrong with a formula for a file; an empty text if the formula is right."""
+    """Return what is wrong with a formula for a file with these columns.  The text is empty if nothing is wrong."""
     try:
         outcomes, predictors = sides(formula)
         names = [*(category(outcome) or outcome for outcome in outcomes)]
@@ -250,7 +247,7 @@ def _formula_fault(formula: str, columns: Sequence[str]) -> str:
 
 
 def sides(formula: str) -> tuple[list[str], str]:
-    """The outcomes and the predictors of a formula (InputError if it does not have both)."""
+    """Return the outcomes and the predictors of a formula (InputError if the formula does not have both)."""
     outcome, predictors = sides_of(formula, "")
     if not predictors:
         raise InputError(f"model.formula = {formula!r}: write outcome ~ predictors, as 'income ~ region + sex'")

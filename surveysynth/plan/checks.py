@@ -42,7 +42,7 @@ def refuse_labelled(design: SurveyDesign, settings: Settings, model: Synthesizer
         answer = f"read the file with missing_codes={{{line}}}"
     else:
         line = ", ".join(f"{key(column)} = {listing_of(each)}" for column, each in codes.items())
-        answer = f"say missing_codes = {{{line}}} in [survey]"
+        answer = f"set missing_codes = {{{line}}} in [survey]"
     raise InputError(
         f"some numbers have labels, as codes for 'refused' have ({listed}). Which of these stand for a missing "
         f"value: {answer}, with [] for a column whose numbers are all amounts"
@@ -57,7 +57,7 @@ def refuse_far_total(design: SurveyDesign, settings: Settings) -> None:
 
 
 def superseded(settings: Settings, folder: Path) -> tuple[list[str], dict[str, Any]]:
-    """Sentences and facts on the earlier release that this release replaces.  The epsilons of both add up."""
+    """Return sentences and facts on the release that this release replaces.  The epsilons of both add up."""
     if settings.release.supersedes is None:
         return [], {}
     place = folder / settings.release.supersedes

@@ -23,12 +23,12 @@ MODEL_BY_KIND: dict[OutcomeKind, tuple[str, str]] = {
     "count": ("nb", "counts: a negative binomial regression"),
     "share": ("beta", "shares within bounds: a beta regression"),
 }
-SCALE = 400.0  # divisor in asinh(y / (highest / SCALE)), for amounts that can be zero or negative
-PER_COLUMN = 50  # with at least this many records for each column of the predictors a flat prior makes no difference
+SCALE = 400.0  # the scale in asinh(y / scale) is the largest bound divided by SCALE
+PER_COLUMN = 50  # with at least this many records per column of predictors a flat prior is chosen: it hardly matters
 
 
 def choose(settings: Settings, facts: PublicFacts, folder: Path) -> tuple[Settings, dict[str, str]]:
-    """Choose the entries that a release needs and that are not given, apart from public facts.
+    """Choose the entries that are not given, except public facts, which only the agency knows.
 
     Parameters
     ----------
@@ -101,9 +101,9 @@ def choose(settings: Settings, facts: PublicFacts, folder: Path) -> tuple[Settin
 
 
 def lacking(settings: Settings, *, at_hand: bool) -> dict[str, str]:
-    """The entries that the agency must still fill in, and what each one asks for.
+    """Return the entries that the agency must still fill in, each with a text on what to enter.
 
-    ``at_hand``: the design is in memory, so the plan needs no file path.
+    If ``at_hand``, the design is in memory, and the plan needs no file path.
     """
     privacy, out = settings.privacy, {}
     if settings.survey.file is None and not at_hand:
@@ -141,7 +141,7 @@ def _mechanism_for(model: Synthesizer) -> tuple[str, str]:
 
 
 def _model(settings: Settings, folder: Path) -> Synthesizer:
-    """The model before a scale is chosen, for a look at its columns and abilities."""
+    """Return the model without its transform and scale, of which only columns and options are used."""
     bare: dict[str, Any] = {"model.transform": None, "model.scale": None}
     if "bounds" in _takes(settings) and settings.privacy.bounds is None:
         bare["privacy.bounds"] = (0.0, 1.0)
@@ -149,7 +149,7 @@ def _model(settings: Settings, folder: Path) -> Synthesizer:
 
 
 def categorical_of(settings: Settings, folder: Path) -> tuple[str, ...]:
-    """Names of the outcomes that are categories."""
+    """Return the names of the outcomes that are categories."""
     return _model(settings, folder).categorical
 
 

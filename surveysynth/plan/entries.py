@@ -25,14 +25,14 @@ from .settings import Settings
 from .strict import is_strict, levels_to_fill_in, undeclared_outcomes
 from .toml_file import read_toml, to_toml
 
-NOT_IN_PLANS = (  # roles without an entry
+NOT_IN_PLANS = (  # roles of columns in a design for which plans have no entry
     "poststrata", "auxiliary", "base_weights", "calibrated_weights", "raked_weights", "earlier_calibrations", "pps",
 )  # fmt: skip
 GUESSED = "guessed from the column's name or label: is it that?"
 
 
 class PlanEntries:
-    """The entries of a plan, apart from checks and releases: see :class:`surveysynth.Plan`."""
+    """A plan without its checks and releases: see :class:`surveysynth.Plan`."""
 
     settings: Settings
     reasons: dict[str, str]
@@ -96,12 +96,12 @@ class PlanEntries:
         path : str or Path
             The TOML file.  Paths in the file are relative to the folder of the file.
         set : mapping of "section.entry" to value, optional
-            Values that replace those of the file, as with ``--set privacy.epsilon=3``.
+            Values that replace values in the file, as with ``--set privacy.epsilon=3``.
 
         Raises
         ------
         InputError
-            There is no such file, it is not a plan, or it has unknown or wrong entries.
+            The file does not exist, is not a plan, or has unknown or wrong entries.
         """
         settings = read_toml(as_path(path)).set(set or {})
         return cls._made(settings, None, Path(path).absolute().parent)
@@ -110,7 +110,7 @@ class PlanEntries:
     def draft(
         cls, file: str | Path, *, set: Mapping[str, Any] | None = None, guess: bool = True, **entries: Any
     ) -> Self:
-        """Draft a plan for a file, with roles of columns guessed from names and labels; other entries are to fill in.
+        """Draft a plan for a file, with the roles of columns guessed from their names and labels.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ class PlanEntries:
         guess : bool
             Whether the roles that are not given are guessed.  Guesses need to be reviewed.
         **entries
-            Entries by their names in the plan's file: ``formula="income ~ region"``, ...
+            Entries by their names in the plan's file: ``formula="income ~ region"``, ...  Others are to be filled in.
 
         Raises
         ------
@@ -175,9 +175,9 @@ class PlanEntries:
         return plan
 
     def set(self, **entries: Any) -> Self:
-        """A plan with other values of some entries: ``plan.set(epsilon=3)``.
+        """Return a plan with other values of some entries: ``plan.set(epsilon=3)``.
 
-        Defaults are chosen again.  All other entries remain as they were given.
+        Defaults are chosen again.  All other entries keep the values that were given.
 
         Parameters
         ----------
@@ -192,8 +192,8 @@ class PlanEntries:
         Raises
         ------
         InputError
-            An entry is unknown or its value is of the wrong kind, or an entry on the file is given although the design
-            is in memory.
+            An entry is unknown, its value is of the wrong kind, or the entry is about reading a file although the
+            design is in memory.
 
         Examples
         --------
@@ -221,7 +221,7 @@ class PlanEntries:
             )
 
     def _design_under(self, settings: Settings) -> SurveyDesign | None:
-        """The design under other settings; None if they require that the file is read again."""
+        """Return the design under other settings, or None if these settings require that the file is read again."""
         if self._in_memory and self._design is not None:
             return self._design.labelled(settings.tables.labels or {})
         before, after = ((s.survey, s.columns, s.tables.labels) for s in (self.settings, settings))
@@ -229,7 +229,7 @@ class PlanEntries:
 
     @property
     def design(self) -> SurveyDesign:
-        """The confidential file, which is read when it is first used.
+        """The confidential file as a design.  The file is read at the first use.
 
         Raises
         ------
@@ -248,13 +248,13 @@ class PlanEntries:
         return self._design
 
     def _public_facts(self, settings: Settings) -> PublicFacts:
-        """The public facts about the file, after the plan's levels have been given to its columns."""
+        """Return the public facts about the file, whose columns have the levels that the plan declares."""
         declared = having_levels(self._read_design(settings), settings.privacy.levels or {})
         design, _, left_out = to_synthesize(declared)
         return PublicFacts(design, tuple(left_out))
 
     def to_toml(self) -> str:
-        """The plan as a TOML text: entries with comments, reasons for defaults, and entries to fill in.
+        """Return the plan as a TOML text with comments: descriptions, reasons for defaults, and entries to fill in.
 
         Returns
         -------
@@ -304,9 +304,9 @@ class PlanEntries:
 def _drafted_design(
     settings: Settings, design_of: Callable[..., SurveyDesign], *, guessed: bool
 ) -> tuple[Settings, SurveyDesign]:
-    """The settings and the design of a draft.
+    """Return the settings and the design of a draft.
 
-    Guessed replicate weights are tried as full weights, then as factors of the weights, and else left out.
+    Guessed replicate weights are tried as full weights, then as factors of the weights, and otherwise left out.
     """
     if guessed:
         for further in ({}, {"survey.combined": False}):
@@ -322,7 +322,7 @@ def _drafted_design(
 def _full_names(
     settings: Settings, entries: Mapping[str, Any], called: Callable[..., Any], name: str
 ) -> dict[str, Any]:
-    """The entries by "section.entry", from short names given to the function ``called`` (InputError if unknown)."""
+    """Return entries by full name "section.entry", from short names in a call of ``called`` (InputError if unknown)."""
     places = {entry.partition(".")[2]: entry for entry, _ in settings.items() if entry.partition(".")[0] not in BY_NAME}
     places |= {name: name for name in BY_NAME}
     known = [*places, *inspect.signature(called).parameters]

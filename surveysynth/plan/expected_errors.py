@@ -1,8 +1,8 @@
 """Expected standard errors of a strict release, from releases of made-up files.
 
-A made-up file has the public columns and the design of the survey; its outcomes and weights are drawn from the schema
-alone.  The made-up file is measured, released and tabulated as the survey will be, so that the standard errors include
-every step of the release.
+A made-up file has the public columns and the design of the survey.  Its outcomes and weights are drawn from the
+declarations alone.  The made-up file is measured, released and tabulated as the survey will be, so that the standard
+errors include every step of the release.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ..validation import as_list
 
 Floats = NDArray[np.float64]
 
-RUNS = 4  # made-up files for one outcome; fewer for several outcomes, as each outcome adds its own means
+RUNS = 4  # number of made-up files for one outcome; fewer for several outcomes, which give more means per file
 CENTRE, SPREAD = 0.6, 0.8  # centre of amounts between the bounds, and their standard deviation, on the log scale
 BEYOND, INDEX = 0.05, 2.5  # share of amounts in a Pareto tail, and index of the tail
 SHARE = 0.5, 0.2  # centre and standard deviation of shares and similar numbers, as parts of the bounds' distance
@@ -82,15 +82,14 @@ def expected_errors(
     Returns
     -------
     pandas.DataFrame
-        One row for each cell: ``<by...>, statistic, ratio, cv``.  ``ratio`` is the standard error of the release over
-        that of the sample, and ``cv`` is the standard error over the estimate, both for values made up from the schema.
-        With several outcomes the column ``outcome`` comes before ``statistic``.
+        One row for each cell: ``<by...>, statistic, ratio, cv``.  ``ratio`` is the standard error of the release
+        divided by the standard error of the sample, and ``cv`` is the standard error of the release divided by the
+        estimate, both in made-up files.  With several outcomes the column ``outcome`` comes before ``statistic``.
 
     Raises
     ------
     InputError, ModelError
-        As :func:`surveysynth.measure`, all obstacles in one message: nothing is foretold of a release that its
-        arguments, its columns or its design forbid.
+        As :func:`surveysynth.measure`.  One error lists everything that is wrong.
 
     Examples
     --------
@@ -140,7 +139,7 @@ def expected_errors(
 
 
 def _compared(made: SurveyDesign, measured: Measurements, names: list[str], m: int, seed: int) -> pd.DataFrame:
-    """Estimates from a release of a made-up file, with squared standard errors of the release and of the file."""
+    """Release a made-up file.  Return estimates, with squared standard errors of the release and of the file."""
     release, found = measured.release(m, seed=seed), []
     for name in release.outcomes:
         cells = _cells(made, release, name, names)
@@ -151,7 +150,7 @@ def _compared(made: SurveyDesign, measured: Measurements, names: list[str], m: i
 
 
 def _cells(made: SurveyDesign, release: Release, name: str, names: list[str]) -> pd.DataFrame:
-    """Estimates of one outcome from a release, with squared standard errors of the release and of the file."""
+    """Return estimates of one outcome, with squared standard errors of the release and of the file."""
     categorical = name in release.categorical
     statistics = ["proportion"] if categorical else ["count", "mean"]
     released = release.tables(names, outcome=name, statistic=statistics)
@@ -166,7 +165,7 @@ def _cells(made: SurveyDesign, release: Release, name: str, names: list[str]) ->
 
 
 def _shifted(terms: Sequence[Term], n: int, rng: np.random.Generator, sd: float) -> Floats:
-    """Normal values (n,) with approximately this standard deviation and with effects of the levels of every term."""
+    """Draw n normal values with effects of the levels of every term, and a standard deviation of approximately sd."""
     z = rng.standard_normal(n)
     for term in terms:
         effect = np.linspace(-1.5, 1.5, term.levels) if term.levels > 1 else np.zeros(1)
@@ -176,7 +175,7 @@ def _shifted(terms: Sequence[Term], n: int, rng: np.random.Generator, sd: float)
 
 
 def _values(schema: Outcome, terms: Sequence[Term], n: int, rng: np.random.Generator) -> pd.Series:
-    """Made-up values (n,) that agree with the schema."""
+    """Draw n values that agree with the declaration of an outcome."""
     if schema.levels is not None:
         score = _shifted(terms, n, rng, 1.0)
         cuts = np.quantile(score, np.arange(1, len(schema.levels)) / len(schema.levels))
@@ -193,7 +192,7 @@ def _values(schema: Outcome, terms: Sequence[Term], n: int, rng: np.random.Gener
 def _numbers(schema: Outcome, terms: Sequence[Term], n: int, rng: np.random.Generator) -> Floats:
     assert schema.bounds is not None
     low, high = schema.bounds
-    if schema.whole and low >= 0 and high - low < FINE:  # a bin for each; more of them are amounts in whole units
+    if schema.whole and low >= 0 and high - low < FINE:  # counts; wider bounds are for amounts in whole units
         rate = COUNT[0] * high * np.exp(_shifted(terms, n, rng, COUNT[1]))
         return np.clip(rng.poisson(rate), low, high).astype(np.float64)
     knee = Bins.for_amounts(low, high).knee

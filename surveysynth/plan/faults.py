@@ -1,4 +1,4 @@
-"""Messages on what is wrong in a plan.  They name the entry and say what is allowed there."""
+"""Messages on wrong entries of a plan.  A message names the entry and says what is allowed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .sections import SECTIONS, LaterModel, Section
 
 Place = tuple[int | str, ...]  # path of an entry: names of sections and entries, and positions in lists
 
-KINDS = {  # kinds of values that pydantic calls by their names in Python
+KINDS = {  # messages in place of those in which pydantic uses the names of Python's types
     "bool_type": "should be true or false", "dict_type": "should be a table, as {other = ['x', 'y']}",
     "list_type": "should be a list, as ['x', 'y']", "string_type": "should be a text",
 }  # fmt: skip
@@ -32,12 +32,12 @@ REMOVED = {  # entries of plans of version 0.2, and what to write instead
 
 
 def removed_entries(plan: Mapping[str, Any]) -> list[str]:
-    """Texts that say what to change in a plan of version 0.2."""
+    """Return texts that say what to change in a plan of version 0.2."""
     return [line for entry, line in REMOVED.items() if _is_there(plan, entry)]
 
 
 def _is_there(plan: Mapping[str, Any], entry: str) -> bool:
-    """Whether a plan has an entry "section.name" or, for "section.name=value", has this value there."""
+    """Return whether a plan has the entry "section.name" or, for "section.name=value", the entry with this value."""
     path, _, value = entry.partition("=")
     section, _, name = path.partition(".")
     entries = plan.get(section)
@@ -48,10 +48,10 @@ def _is_there(plan: Mapping[str, Any], entry: str) -> bool:
 
 
 def faults(errors: Sequence[Any], plan: Mapping[str, Any]) -> dict[str, str]:
-    """What is wrong with each entry, by name of the entry, from the errors that pydantic finds.
+    """Turn pydantic's errors into messages by name of the entry.
 
-    If a value may be of several kinds, pydantic has an error for each kind.  The message is about the kind that fits
-    best.
+    If an entry permits several kinds of values, pydantic has an error for each kind.  The message is about the kind
+    that fits best.
     """
     found: dict[Place, list[Any]] = {}
     for error in errors:
@@ -61,7 +61,7 @@ def faults(errors: Sequence[Any], plan: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _place(error: Any, plan: Any) -> Place:
-    """The path of an error in the plan, without the kinds of values that pydantic tried there."""
+    """Return the path in the plan of pydantic's error, without the kinds of values that pydantic tried."""
     place: list[int | str] = []
     for part in error["loc"]:
         there = isinstance(plan, Mapping) and part in plan
@@ -78,12 +78,12 @@ def _within(place: Place, outer: Place) -> bool:
 
 
 def _entry(place: Place) -> str:
-    """The name of an entry, from its path.  The values of a list are counted from 1."""
+    """Return the name of an entry from its path.  The values of a list are counted from 1."""
     return "".join(f", number {part + 1}" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
 
 
 def _message(place: Place, errors: Sequence[Any]) -> str:
-    """What is wrong with an entry, and what is allowed.  The message may show values, as those of a plan are public."""
+    """Return the message on an entry.  The message may show values of the plan, because a plan is public."""
     kinds = [error for error in errors if error["type"].endswith("_type") or error["type"] == "literal_error"]
     right_kind = [error for error in errors if error not in kinds] or errors
     error, fields = right_kind[0], _fields(place[:-1])
@@ -110,7 +110,7 @@ def _message(place: Place, errors: Sequence[Any]) -> str:
 
 
 def _fields(place: Place) -> Mapping[str, Any]:
-    """The entries that the section at a path can have."""
+    """Return the entries that the section at a path can have."""
     if place[:2] == ("model", "later"):
         return LaterModel.model_fields
     return SECTIONS[str(place[0])].model_fields if place and place[0] in SECTIONS else {}

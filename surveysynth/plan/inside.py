@@ -1,4 +1,4 @@
-"""A look at the confidential values before a release.  The findings are for the agency alone."""
+"""An examination of the confidential values before a release.  The findings are for the agency alone."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ FEW = 10  # fewest groups over which a correlation is computed
 # statistic of a rank correlation
 HEAP, SKEWED, TAILED, RELATED = 0.05, 0.5, 3.0, 3.0
 HINTS = {  # for fits to records
-    "missing": "say missing = 'drop' in [model]",
+    "missing": "set missing = 'drop' in [model]",
     "zero": "a strict release keeps them, with zeros = true in [outcomes]",
     "heap": "a scale smooths heaps away; a strict release keeps them, with heaps = [...] in [outcomes]",
     "shape": "normal scores of an earlier file, transform = 'scores.json', or a predictor more may take them away",
 }
 HINTS_FOR_TABLES = {  # for releases that are drawn from noisy tables
-    "missing": "say missing = 'category' in [outcomes.{}], or the file is refused",
+    "missing": "set missing = 'category' in [outcomes.{}], or the file is refused",
     "zero": "declare zeros = true in [outcomes.{}]", "heap": "declare them as heaps = [...] in [outcomes.{}]",
 }  # fmt: skip
 
@@ -45,7 +45,7 @@ def look_inside(
     settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: Mechanism, by: list[str],
     ratio: float | None, schema: Mapping[str, Outcome],
 ) -> list[str]:  # fmt: skip
-    """Sentences on heaps, bounds, the shape of residuals, sizes of groups and expected coefficients of variation.
+    """Return sentences on heaps, bounds, residuals, sizes of groups and expected coefficients of variation.
 
     If the file would be refused, the only sentence says why.
     """
@@ -64,7 +64,7 @@ def look_inside(
 
 
 def _refusal(settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: RecordMechanism) -> list[str]:
-    """A sentence on why the file would be refused; none if it would not be refused."""
+    """Return a list with a sentence on why the file would be refused, or an empty list."""
     try:
         file, _, _ = without_missing(design, model)
         total = check_total(settings.privacy.population_total, file)
@@ -79,7 +79,7 @@ def _refusal(settings: Settings, design: SurveyDesign, model: Synthesizer, mecha
 def _information(
     settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: RecordMechanism
 ) -> list[str]:
-    """A sentence on the share of information that privacy weights keep, from a fit with c1 tuned to epsilon."""
+    """Fit with c1 tuned to epsilon, and return a sentence on the share of information that privacy weights keep."""
     privacy = settings.privacy
     if not mechanism.tunes_c1:
         return []
@@ -97,7 +97,7 @@ def _information(
 def _value_findings(
     settings: Settings, design: SurveyDesign, outcome: str, declared: Outcome | None, *, scaled: bool
 ) -> list[str]:  # fmt: skip
-    """Sentences on values outside the bounds and, for models with a scale, on missing values, zeros and heaps."""
+    """Return sentences on values outside the bounds and, for transformed outcomes, on missing values, zeros, heaps."""
     y = design.numeric(outcome)
     there, found = y[np.isfinite(y)], list[str]()
     hints = HINTS if declared is None else {name: hint.format(key(outcome)) for name, hint in HINTS_FOR_TABLES.items()}
@@ -126,7 +126,7 @@ def _value_findings(
 
 
 def _residual_findings(settings: Settings, design: SurveyDesign, model: Synthesizer, outcome: str) -> list[str]:
-    """Sentences on the explained variance and on large skewness or kurtosis of residuals, on the working scale."""
+    """Return sentences on explained variance and on large skewness or kurtosis of residuals, on the model's scale."""
     y = design.numeric(outcome)
     keep = np.isfinite(y) & ((y != 0) | (not settings.model.zeros))
     if settings.model.transform is None:
@@ -153,7 +153,7 @@ def _residual_findings(settings: Settings, design: SurveyDesign, model: Synthesi
 
 
 def _size_findings(settings: Settings, design: SurveyDesign, outcome: str) -> list[str]:
-    """Sentences on clear rank correlations between the outcome and the sizes of PSUs or units."""
+    """Return sentences on clear rank correlations between the outcome and the sizes of PSUs or units."""
     found, y = list[str](), design.numeric(outcome)
     groups = {"PSUs": list(design.psu_names[:1]), "units": as_list(settings.privacy.unit)}
     for what, columns in groups.items():
@@ -175,7 +175,7 @@ def _size_findings(settings: Settings, design: SurveyDesign, outcome: str) -> li
 
 
 def _cell_findings(design: SurveyDesign, outcome: str, by: list[str], ratio: float | None) -> list[str]:
-    """A sentence on expected coefficients of variation: those of the file times the ratio of standard errors."""
+    """Return a sentence on expected coefficients of variation: the file's coefficients times the expected ``ratio``."""
     if ratio is None or np.isnan(design.numeric(outcome)).any():
         return []
     table = estimate(design, outcome, by, "mean")

@@ -1,8 +1,8 @@
 """A plan: all entries that define a release, chosen and explained before confidential values are read.
 
-Plan(design, "income ~ region + sex", ...)   or   Plan.read("plan.toml")
--> check()   what is published unchanged, expected standard errors, time, warnings; no budget is spent
--> release() -> write()
+``Plan(design, "income ~ region + sex", ...)`` or ``Plan.read("plan.toml")`` makes a plan.  ``check()`` tells what is
+published unchanged, expected standard errors, time and warnings, and spends no budget.  ``release()`` makes the
+release, and ``write()`` writes its files.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class Asked:
     make : function
         Makes the release.
     derived : dict of str to function
-        Columns that are computed from other columns, each as a function of the frame.
+        For each derived column, a function that computes the column from a frame.
     notes : list of str
-        Further sentences of the report, on the release that this release replaces.
+        Sentences of the report on the earlier release that this release replaces.
     supersedes : dict
-        Further facts of the manifest, on the release that this release replaces.
+        Facts of the manifest on the earlier release that this release replaces.
     """
 
     model: Synthesizer
@@ -106,7 +106,7 @@ class Plan(PlanEntries):
     reasons : dict of str to str
         Reasons for the defaults that were chosen, by ``"section.entry"``.
     lacking : dict of str to str
-        The entries that the agency must still fill in, and what each one asks for.
+        The entries that the agency must still fill in, each with a text on what to enter.
 
     Raises
     ------
@@ -143,7 +143,7 @@ class Plan(PlanEntries):
         InputError
             An entry is not filled in, or entries do not fit the file.  One error lists everything that is wrong.
         PrivacyError
-            The ledger's cap leaves less than epsilon, or the ledger is damaged.
+            Epsilon would exceed the ledger's cap, or the ledger is damaged.
 
         Examples
         --------
@@ -163,7 +163,7 @@ class Plan(PlanEntries):
         facts = self._public_facts(settings)
         found = preview(settings, facts, asked.model, asked.mechanism, self._folder, self.reasons, inside=inside)
         taken = [] if is_free(self.place()) else [
-            f"{str(self.place())!r} is there: --overwrite replaces a release, or say another folder in [release]"
+            f"{str(self.place())!r} is there: --overwrite replaces a release, or set another folder in [release]"
         ]  # fmt: skip
         return replace(found, warnings=[*found.warnings, *taken])
 
@@ -173,9 +173,9 @@ class Plan(PlanEntries):
         Parameters
         ----------
         enter : bool
-            Whether the release is entered in the plan's ledger now.  Otherwise :meth:`write` enters it when all its
-            files are on the disk; do not look at the release before.  A strict release is always entered when the file
-            is measured.
+            Whether the release is entered in the plan's ledger now.  Otherwise :meth:`write` enters the release when
+            all files are on the disk; do not look at the release before.  A strict release is always entered when the
+            file is measured.
         seed : int, optional
             Seed for tests only.  A seeded release is marked "not for publication".
 
@@ -200,7 +200,7 @@ class Plan(PlanEntries):
     def _checked(self, ledger: Ledger | None, seed: int | None, *, charged: bool = False) -> Asked:
         """Check the plan.  One error lists everything that is wrong.
 
-        ``charged``: the ledger will be charged when the release is made, not when it is written.
+        If ``charged``, the ledger is charged when the release is made, not when the release is written.
         """
         wrong, settings = Obstacles(), self.settings
         others = wrong.check(superseded, settings, self._folder)
@@ -237,7 +237,7 @@ class Plan(PlanEntries):
         return prepared(self.design, given.pop("synthesizer", None), **given, ledger=ledger, seed=seed)
 
     def _about(self) -> dict[str, Any]:
-        """The plan's facts for readers of the release."""
+        """Return the plan's facts for readers of the release, such as title and contact."""
         facts = {name: getattr(self.settings.release, name) for name in ABOUT}
         facts |= {name: getattr(self.settings.tables, name) for name in ("digits", "units")}
         return {name: value for name, value in facts.items() if value is not None}
@@ -258,8 +258,8 @@ class Plan(PlanEntries):
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError
-            As :func:`surveysynth.fit`, and InputError if an entry is not filled in, or if the release is strict and has
-            no fit to records.
+            As :func:`surveysynth.fit`.  Also InputError if an entry is not filled in, or if the release is strict and
+            has no fit to records.
         """
         self._refuse_unfinished()
         refuse_far_total(self.design, self.settings)
@@ -268,7 +268,7 @@ class Plan(PlanEntries):
         return fit(self.design, **self._fitting(), seed=seed)
 
     def _fitting(self) -> dict[str, Any]:
-        """The arguments of :func:`surveysynth.fit` that follow from the plan."""
+        """Return the arguments of :func:`surveysynth.fit` that the plan gives."""
         privacy, model = self.settings.privacy, self.settings.model
         arguments: dict[str, Any] = {"policy": self._policy}
         if self._policy is None:
@@ -294,8 +294,8 @@ class Plan(PlanEntries):
         Raises
         ------
         InputError
-            The ledger or the survey in it does not exist, the plan has a survey or a cap without a ledger, or it has a
-            ledger without a survey.
+            The ledger does not exist or does not have the survey, or the plan has a survey or a cap without a ledger,
+            or a ledger without a survey.
         """
         privacy = self.settings.privacy
         stray = [f"privacy.{name}" for name in ("survey", "cap") if getattr(privacy, name) is not None]
@@ -310,9 +310,9 @@ class Plan(PlanEntries):
         return Ledger(self._folder / privacy.ledger, privacy.survey, privacy.cap)
 
     def privacy_cost(self, *, seed: int | None = None) -> PrivacyCost | pd.DataFrame:
-        """The privacy cost of the plan's epsilon or c1 or, if the plan has neither, a table, from a dry run of the fit.
+        """Compute the privacy cost of the plan's epsilon or c1 by a dry run of the fit.  Nothing is released.
 
-        Nothing is released.
+        If the plan has neither epsilon nor c1, the result is a table for several values of epsilon and m.
 
         Parameters
         ----------
@@ -327,8 +327,8 @@ class Plan(PlanEntries):
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError
-            As :func:`surveysynth.privacy_cost`, and InputError if file, weights or formula are not filled in, if the
-            plan has a policy, or if the release is strict (:meth:`check` predicts its accuracy).
+            As :func:`surveysynth.privacy_cost`.  Also InputError if file, weights or formula are not filled in, if the
+            plan has a policy, or if the release is strict (:meth:`check` predicts the accuracy of strict releases).
         """
         self._refuse_unfinished("survey.file", "survey.weights", "model.formula")
         privacy, model = self.settings.privacy, self.settings.model
@@ -365,7 +365,7 @@ class Plan(PlanEntries):
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError
-            As :meth:`Policy.from_historical`, and InputError if an entry is not filled in, if the mechanism is not
+            As :meth:`Policy.from_historical`.  Also InputError if an entry is not filled in, if the mechanism is not
             "censored-weighted", or if the plan has a policy or no epsilon.
         """
         self._refuse_unfinished()
@@ -423,7 +423,7 @@ class Plan(PlanEntries):
         return {"statistic": tables.statistic} | {name: value for name, value in options.items() if value}
 
     def place(self, folder: str | Path | None = None) -> Path:
-        """The folder of the release.
+        """Return the folder of the release.
 
         Parameters
         ----------
@@ -455,7 +455,7 @@ class Plan(PlanEntries):
         check_place(self.place(folder), overwrite=overwrite)
 
     def compare(self, release: Release) -> Comparison:
-        """Compare a release with the confidential file, for the agency alone, by the plan's variables and statistics.
+        """Compare the tables of a release with tables of the confidential file, for the agency alone.
 
         Parameters
         ----------
@@ -481,7 +481,7 @@ class Plan(PlanEntries):
         return str(self.check())
 
     def _parts(self) -> tuple[Synthesizer, Mechanism]:
-        """The model and the mechanism of the plan or of its policy."""
+        """Return the model and the mechanism of the plan or of its policy."""
         if self._policy is not None:
             return self._policy.synthesizer, self._policy.mechanism
         strict = is_strict(self.settings)
@@ -496,6 +496,6 @@ class Plan(PlanEntries):
 
 
 def _with_more(release: Release, notes: Sequence[str], facts: Mapping[str, Any]) -> Release:
-    """The release with further sentences in its report and further facts in its manifest."""
+    """Return the release with further sentences in its report and further facts in its manifest."""
     report = replace(release.privacy, assumptions=[*release.privacy.assumptions, *notes])
     return replace(release, method=release.method | dict(facts), privacy=report)

@@ -36,13 +36,13 @@ Floats = NDArray[np.float64]
 
 # A cell with fewer records than FEW gets a warning; with fewer than FEW_CELLS, its interval rests on the model
 FEW, FEW_CELLS = 10, 30
-NAMED = 5  # number of groups of levels that a warning lists
-# Whole numbers may be codes if there are at most CODES different ones, or more than ONCE times the number of records
+NAMED = 5  # number of groups of similar levels that a warning lists
+# Whole numbers may be codes if they have at most CODES different values, or more than ONCE times as many as records
 CODES, ONCE = 20, 0.9
 WIDTH = 112
 NO_FORMULA = "no public formula for this mechanism: check --inside, or surveysynth privacy-cost, looks at the file"
 SECONDS = "some seconds; about a minute for a dozen outcomes"
-ZEROS = "{} include 0: if many amounts are exactly 0, declare zeros = true in {}; else say false"
+ZEROS = "{} include 0: if many amounts are exactly 0, declare zeros = true in {}; otherwise zeros = false"
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,7 +57,7 @@ class Preview:
         Warnings on the plan, each with what to do.
     expected : pandas.DataFrame
         One row for each cell of the tables: the public number of ``records``, and ``se_ratio``, the expected standard
-        error of a mean over the standard error in the file itself (NaN for fits to records).
+        error of a mean divided by the standard error in the file itself (NaN for fits to records).
     inside : list of str
         Findings from the confidential values, for the agency alone.
     """
@@ -88,7 +88,7 @@ def preview(
     settings: Settings, facts: PublicFacts, model: Synthesizer, mechanism: Mechanism, folder: Path,
     reasons: Mapping[str, str], *, inside: bool,
 ) -> Preview:  # fmt: skip
-    """The preview that :meth:`Plan.check` returns."""
+    """Make the preview that :meth:`Plan.check` returns."""
     design = facts.design
     # outcomes are confidential, so the numbers of records of their levels are not shown
     by = [name for name in by_of(settings, model) or [] if name not in model.outcomes]
@@ -141,7 +141,7 @@ def _noisy_tables_text(settings: Settings, given: Mapping[str, Any]) -> str:
 
 
 def _predictors_text(facts: PublicFacts, model: Synthesizer) -> list[str]:
-    """A sentence on which predictors the formula takes as numbers, and which as categories."""
+    """Return a sentence on which predictors the formula takes as numbers, and which as categories."""
     names = [name for name in model.predictor_columns if name not in model.outcomes]
     numbers = numeric_predictors(facts.design, model.predictors, model.outcomes)
     categories = [f"{name} ({(facts.levels(name) > 0).sum():,} levels)" for name in names if name not in numbers]
@@ -192,13 +192,13 @@ def _text(bounds: Any) -> str:
 
 
 def _typical(tables: pd.DataFrame) -> float:
-    """The root mean square of the ratios of standard errors over all cells, without counts."""
+    """Return the root mean square of the ratios of standard errors over all cells, without those of counts."""
     ratios = tables.loc[tables["statistic"] != "count", "ratio"]
     return float(np.sqrt((ratios**2).mean()))
 
 
 def _with_ratios(cells: pd.DataFrame, tables: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """The cells with the ratios of the standard errors of their means or proportions."""
+    """Add to each cell the ratio of standard errors of its mean or proportions."""
     rows = tables[tables["statistic"] != "count"]
     if not by:
         return cells.assign(se_ratio=_typical(tables))
@@ -208,7 +208,7 @@ def _with_ratios(cells: pd.DataFrame, tables: pd.DataFrame, by: list[str]) -> pd
 
 
 def _accuracy_text(tables: pd.DataFrame) -> list[str]:
-    """Sentences on expected standard errors of each statistic, relative to those of the file and to the estimates."""
+    """Return sentences on expected standard errors, relative to the file's standard errors and to the estimates."""
     lines = []
     for statistic, rows in tables.groupby("statistic", sort=False):
         ratio, cv = rows["ratio"], rows["cv"]
@@ -228,7 +228,7 @@ def _range(values: pd.Series, form: str) -> str:
 def _page_text(
     settings: Settings, facts: PublicFacts, model: Synthesizer, mechanism: Mechanism, folder: Path, before: float
 ) -> list[str]:  # fmt: skip
-    """The first two sentences of public/tables.html, which the agency signs.  The third sentence needs the release."""
+    """Return the first two sentences of the published page of tables.  The third sentence needs the release."""
     p, (_, words), design = settings.privacy, print_of(settings, model, folder), facts.design
     if p.epsilon is None:
         return []
@@ -248,7 +248,6 @@ def _warnings(
     settings: Settings, facts: PublicFacts, model: Synthesizer, mechanism: Mechanism, cells: pd.DataFrame,
     schema: Mapping[str, Outcome],
 ) -> list[str]:
-    """Warnings on the plan that follow from public facts alone."""
     found, p, design = list(facts.left_out), settings.privacy, facts.design
     if worthless := int((cells["se_ratio"] > WORTH_LITTLE).sum()):
         found.append(
@@ -284,13 +283,13 @@ def _warnings(
     if p.ledger is None:
         found.append(
             "no ledger: nothing adds up what is spent on this survey. surveysynth ledger budget.jsonl --survey NAME "
-            "--create makes one; then say ledger = 'budget.jsonl' and survey = 'NAME' in [privacy]"
+            "--create makes one; then set ledger = 'budget.jsonl' and survey = 'NAME' in [privacy]"
         )
     return found
 
 
 def _zeros_warnings(settings: Settings, schema: Mapping[str, Outcome]) -> list[str]:
-    """Warnings on bounds that include 0, for outcomes without an entry on zeros."""
+    """Return warnings on bounds that include 0, for outcomes without an entry on zeros."""
     if settings.model.zeros is not None:
         return []
     found = [name for name in schema if settings[f"outcomes.{name}.zeros"] is None and not schema[name].whole]
@@ -301,7 +300,7 @@ def _zeros_warnings(settings: Settings, schema: Mapping[str, Outcome]) -> list[s
 
 
 def _predictor_warnings(facts: PublicFacts, model: Synthesizer) -> list[str]:
-    """Warnings on predictors: identifiers, numbers that look like codes, levels that differ only in spelling."""
+    """Return warnings on predictors: identifiers, numbers that look like codes, levels that differ in spelling."""
     found, design = list[str](), facts.design
     names = [name for name in model.predictor_columns if name not in model.outcomes]
     unique = [name for name in names if facts.n > FEW and len(facts.levels(name)) == facts.n]
@@ -328,7 +327,7 @@ def _predictor_warnings(facts: PublicFacts, model: Synthesizer) -> list[str]:
             one = {" ".join(group[0].split()): group for group in groups}
             merge = ", ".join(f"{key(to)} = {json.dumps(group, ensure_ascii=False)}" for to, group in one.items())
             found.append(
-                f"{name} has levels that differ in blanks, capitals or accents alone: {listed}. If they are one, say "
+                f"{name} has levels that differ in blanks, capitals or accents alone: {listed}. To merge them, set "
                 f"merge = {{{merge}}} in [columns.{key(name)}]"
             )
     units = [design.strata_name, *design.psu_names]
@@ -346,7 +345,7 @@ def _blurred(facts: PublicFacts, name: str) -> bool:
 
 
 def _alike(count: pd.Series) -> list[list[str]]:
-    """Groups of levels that differ only in blanks, capitals or accents, each with the most frequent level first."""
+    """Group the levels that differ only in blanks, capitals or accents, with the most frequent level first."""
     groups: dict[str, list[str]] = {}
     for level in count.index[count > 0]:
         groups.setdefault(without_marks(str(level)), []).append(str(level))

@@ -1,4 +1,4 @@
-"""The privacy cost of a release before it is made: for one setting, or as a table over m and epsilon."""
+"""The privacy cost of a release before the release is made: for one setting, or as a table over m and epsilon."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..synthesis.fit_request import check_kinds, fit_request
 from ..synthesis.fitting import fit
 from ..validation import check_keywords
 
-DATA_SETS, EPSILONS = (2, 3, 5), (1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # rows of a table
+DATA_SETS, EPSILONS = (2, 3, 5), (1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # values of m and epsilon in a table
 POSSIBLE, REFUSED, LITTLE = "possible", "refused", "too little left"
 
 
@@ -36,8 +36,7 @@ class PrivacyCost:
     c1 : float or None
         Scale of the weight map; None if there are no privacy weights from risks.
     delta_target : float
-        Target bound of the inverse map alpha_i = c1 * delta_target / f_i.  It is
-        epsilon / (2 m), or 1 without an epsilon.  c1 is relative to this bound.
+        Target bound of the inverse map alpha_i = c1 * delta_target / f_i: epsilon / (2 m), or 1 without an epsilon.
     delta : float
         Lipschitz bound Delta_alpha of one draw.
     epsilon : float
@@ -78,20 +77,20 @@ def privacy_cost(
     mechanism: Mechanism | None = None,
     **settings: Any,
 ) -> PrivacyCost | pd.DataFrame:
-    """Compute the privacy cost of one epsilon or c1, or a table of accuracy by epsilon and m, from dry runs of a fit.
+    """Compute the privacy cost of a release by a dry run of the fit, or a table of accuracy by epsilon and m.
 
     For strict releases from noisy tables use :func:`surveysynth.expected_errors`.
 
     Parameters
     ----------
     epsilon : float, optional
-        Epsilon to which c1 is tuned.  Without ``epsilon`` and ``c1``, also of the mechanism, the result is a table.
+        Epsilon to which c1 is tuned.  The result is a table if neither the call nor the mechanism has an epsilon or c1.
     c1 : float, optional
         Scale of the map whose epsilon is computed.  The inverse map is alpha_i = c1 Delta_target / f_i, where
-        Delta_target is epsilon / (2 m), or 1 if no epsilon is given (c1 is then itself the target
-        of the Lipschitz bound).
+        Delta_target is epsilon / (2 m).  If no epsilon is given, Delta_target is 1, and c1 is itself the target of the
+        Lipschitz bound.
     mechanism : PseudoPosterior or WeightedE, optional
-        Mechanism of the release: by default ``PseudoPosterior()``, whose privacy weights come from the file.
+        Mechanism of the release; ``PseudoPosterior()`` by default.
     design, synthesizer, m, **settings
         As for :func:`fit`.
 
@@ -99,14 +98,14 @@ def privacy_cost(
     -------
     PrivacyCost, or pandas.DataFrame
         The table has one row for each ``m`` and ``epsilon``.  ``information`` is the approximate share of the file's
-        information that is kept.  ``se_ratio`` is the approximate standard error of a mean over the standard error in
-        the file itself, without biases.  ``verdict`` is "possible", "too little left" (privacy weights keep less than
-        30%) or "refused".  The table is computed from the confidential file and must stay internal.
+        information that is kept.  ``se_ratio`` is the approximate standard error of a mean, divided by the standard
+        error in the file itself, without biases.  ``verdict`` is "possible", "too little left" (privacy weights keep
+        less than 30%) or "refused".  The table is computed from the confidential file and must stay internal.
 
     Raises
     ------
     InputError, ModelError, PrivacyError, EngineError
-        As :func:`fit`.  InputError also under ``Strict``, and if a table is requested for another mechanism than
+        As :func:`fit`.  InputError also for ``Strict``, and if a table is requested for another mechanism than
         ``PseudoPosterior``.
 
     Examples
@@ -141,12 +140,11 @@ def _table(
     design: SurveyDesign, synthesizer: Synthesizer | str | None, mechanism: Mechanism, several: tuple[int, ...],
     settings: dict[str, Any],
 ) -> pd.DataFrame:  # fmt: skip
-    """The table of :func:`privacy_cost`, with one row for each number of data sets and epsilon."""
     model, mechanism = check_kinds(design, synthesizer, mechanism)
     if not mechanism.tunes_c1:
-        raise InputError("there are tables of PseudoPosterior() with Lipschitz risks alone: say epsilon= or c1=")
+        raise InputError("there are tables of PseudoPosterior() with Lipschitz risks alone: give epsilon= or c1=")
     asked, _ = fit_request(design, model, mechanism=mechanism.with_c1(1.0), m=several[0], **settings)
-    settings = {name: value for name, value in settings.items() if name != "levels"}  # its design has them
+    settings = {name: value for name, value in settings.items() if name != "levels"}  # the design has the levels
     worth = _information_by_budget(asked.design, model, mechanism, settings)
     rows = []
     with bar("settings", len(several) * len(EPSILONS)) as one_more:
@@ -161,9 +159,9 @@ def _table(
 def _information_by_budget(
     design: SurveyDesign, model: Synthesizer, mechanism: RecordMechanism, settings: dict[str, Any]
 ) -> Any:
-    """A function from budgets to the mean privacy weight and a verdict.
+    """Return a function from a budget to the mean privacy weight and a verdict.
 
-    The weights are computed with the model's pilot, if it has one.
+    The weights are computed with the pilot, a simpler version of the model, if the model has a pilot.
     """
     pilot = model.pilot()
     # a fit under a given c1 raises the errors that the fits below would hide

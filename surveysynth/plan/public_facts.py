@@ -34,9 +34,9 @@ class PublicFacts:
         return repr(self.design).removeprefix("SurveyDesign: ")
 
     def cells(self, by: list[str]) -> pd.DataFrame:
-        """Numbers of ``records`` of all cells, margins and the whole file."""
+        """Return the number of records in each cell of the variables ``by``, in the margins and in the whole file."""
         return estimate(self.design, by=by, statistic="count")[[*by, "n"]].rename(columns={"n": "records"})
 
     def levels(self, name: str) -> pd.Series:
-        """Number of records at each level of a predictor."""
+        """Return the number of records at each level of a predictor."""
         return self.design.column(name).value_counts()

@@ -1,4 +1,4 @@
-"""Reading of a plan's confidential file as a design, and of a design as entries of a plan."""
+"""Conversion of a plan's confidential file to a design, and of a design to entries of a plan."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ENTRIES = {  # entries of [survey] by role of the design; "replicate_scale" is d
 
 
 def opened(file: Path, settings: Settings) -> tuple[list[str], dict[str, str], Callable[..., SurveyDesign]]:
-    """The columns of a file, their labels, and a function from roles to the design.
+    """Return the columns of a file, the labels of columns, and a function that makes the design from roles of columns.
 
     The columns of a parquet file are read when they are needed, unless entries change how the file is read.
     """
@@ -46,7 +46,7 @@ def opened(file: Path, settings: Settings) -> tuple[list[str], dict[str, str], C
 
 
 def _recoded_frame(frame: pd.DataFrame, recodes: Mapping[str, Column]) -> pd.DataFrame:
-    """The file after the changes to columns that the plan requests (InputError for an unknown column)."""
+    """Make the changes to columns that the plan requests (InputError for an unknown column)."""
     for name in recodes:
         if name not in frame.columns:
             raise InputError(
@@ -64,7 +64,7 @@ def _recoded_frame(frame: pd.DataFrame, recodes: Mapping[str, Column]) -> pd.Dat
 
 
 def survey_entries(design: SurveyDesign) -> dict[str, Any]:
-    """The entries of the section [survey] that describe a design."""
+    """Return the entries of a plan's section [survey] that describe a design."""
     roles = design.roles()
     if isinstance(design.replication, GivenReplicates):
         usual = design.replication.usual
@@ -75,12 +75,12 @@ def survey_entries(design: SurveyDesign) -> dict[str, Any]:
 
 
 def planned_roles(settings: Settings) -> dict[str, Any]:
-    """The roles of columns in the design, as far as the plan gives them."""
+    """Return the roles of columns in the design that the plan gives."""
     roles = {role: getattr(settings.survey, entry) for role, entry in ENTRIES.items()}
     return {role: column for role, column in roles.items() if column is not None}
 
 
 def is_readable(settings: Settings) -> bool:
-    """Whether the plan names a file and its weights, so that the file can be read as a design."""
+    """Return whether the plan names a file and its weights, so that the file can be read as a design."""
     survey = settings.survey
     return survey.file is not None and survey.weighted

@@ -39,7 +39,7 @@ def _short_names(path: str) -> str:
 
 
 def _number(value: Any) -> Any:
-    """The value, unless it is a text or a truth value (ValueError)."""
+    """Return a value that is neither a text nor a truth value (otherwise ValueError), without its numpy type."""
     if isinstance(value, str | bool | np.bool_):
         raise ValueError("Input should be a number")
     return value.item() if isinstance(value, np.generic) else value
@@ -70,14 +70,14 @@ Pair = Annotated[tuple[Number, Number], AfterValidator(_bounds)]
 
 
 class Section(BaseModel):
-    """A section of a plan; an entry that is not given is None."""
+    """A section of a plan.  An entry that is not given is None."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     @model_validator(mode="before")
     @classmethod
     def _lists_by_commas(cls, entries: Any) -> Any:
-        """Split a text at its commas where an entry is a list: "age,sex"."""
+        """Split a text such as "age,sex" at its commas if the entry is a list."""
         if not isinstance(entries, Mapping):
             return entries
         kinds = {
@@ -144,7 +144,7 @@ class Survey(Section):
 
 
 class LaterModel(Section):
-    """A later model of a sequence, where it differs from the first."""
+    """A later model of a sequence: the entries that differ from those of the first model."""
 
     formula: str = Field(description="outcome ~ predictors, which may be earlier outcomes")
     name: Literal["fbs", "nb", "poisson", "beta", "gamma", "multinomial"] = Field("fbs", description="model")
@@ -193,7 +193,7 @@ class OutcomeSettings(Section):
 
     @classmethod
     def entries(cls, given: Any) -> Any:
-        """The entries of an :class:`surveysynth.Outcome`; other values are returned as they are."""
+        """Return the entries that describe an :class:`surveysynth.Outcome`.  Other values are returned unchanged."""
         if not isinstance(given, Outcome):
             return given
         if type(given) is not Outcome:
@@ -233,7 +233,7 @@ class Model(Section):
 
     @property
     def later_models(self) -> list[LaterModel]:
-        """The later models.  A formula alone stands for a model of an amount."""
+        """The further models in sequence.  A formula alone stands for a model of an amount."""
         return [LaterModel(formula=each) if isinstance(each, str) else each for each in self.later or []]
 
 

@@ -25,7 +25,7 @@ from .sections import (
 
 
 class Settings(Section):
-    """Everything that a release is made of: the sections of a plan.
+    """All entries of a plan, by section.
 
     Raises
     ------
@@ -44,7 +44,7 @@ class Settings(Section):
 
     @classmethod
     def from_entries(cls, sections: Mapping[str, Any]) -> Self:
-        """Settings from the entries of each section (InputError lists wrong entries, and entries of version 0.2)."""
+        """Make settings from the entries of each section (InputError for wrong entries and entries of version 0.2)."""
         if removed := removed_entries(sections):
             raise InputError(f"the plan is of an earlier version: {'; '.join(removed)}")
         try:
@@ -55,11 +55,11 @@ class Settings(Section):
 
     @classmethod
     def empty(cls) -> Self:
-        """Settings without any entry."""
+        """Make settings without any entry."""
         return cls.from_entries({"survey": {}, "model": {}, "privacy": {}})
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """Every entry with its value.  Names are "section.entry" or, for sections by column, "columns.name.entry"."""
+        """Yield the name of every entry, such as "privacy.epsilon" or "columns.age.missing", and the entry's value."""
         for section, kind in SECTIONS.items():
             if section in BY_NAME:
                 for name, entries in getattr(self, section).items():
@@ -69,7 +69,7 @@ class Settings(Section):
                 yield f"{section}.{entry}", getattr(getattr(self, section), entry)
 
     def __getitem__(self, entry: str) -> Any:
-        """The value of an entry, which is named as by :meth:`items`; None if the plan does not have the column."""
+        """Return the value of an entry, by its name in :meth:`items`, or None if the plan does not have the column."""
         section, _, name = entry.partition(".")
         if section in BY_NAME:
             column, _, name = name.rpartition(".")
@@ -78,7 +78,7 @@ class Settings(Section):
         return getattr(getattr(self, section), name)
 
     def set(self, entries: Mapping[str, Any]) -> Self:
-        """The settings with other values of some entries, whose names are those of :meth:`items`.
+        """Return the settings with other values of some entries, which have the names of :meth:`items`.
 
         The value None removes an entry.  "columns" and "outcomes" alone stand for all columns and all outcomes.
         """

@@ -1,4 +1,4 @@
-"""The entries of a plan for a strict release, as arguments of ``synthesize`` and ``expected_errors``."""
+"""Conversion of a plan's entries to arguments of ``synthesize`` and ``expected_errors``, for strict releases."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ NOTHING: dict[str, Any] = {  # values of these entries that have no effect
 }  # fmt: skip
 SYNTHESIZERS = "fbs", "fbp"
 ONLY_STRICT = "privacy.population_totals", "privacy.weight_bounds", "privacy.importance", "privacy.earlier"
-SHORT = {  # entries outside of [outcomes.name] that mean the same, by name of the entry there
+SHORT = {  # entries outside of [outcomes.name] with the same meaning, by name of the entry in [outcomes.name]
     "applies": "edits.applies", "elsewhere": "edits.elsewhere", "levels": "privacy.levels", "bounds": "privacy.bounds",
 }  # fmt: skip
 TIGHT = "from public knowledge: tight ones make shorter intervals"
 
 
 def is_strict(settings: Settings) -> bool:
-    """Whether the release is drawn from noisy tables (the default) rather than from a fit to records."""
+    """Return whether the release is drawn from noisy tables (the default) rather than from a fit to records."""
     privacy = settings.privacy
     if privacy.mechanism is not None:
         return not in_plans()[privacy.mechanism][0].fits_records
@@ -51,7 +51,7 @@ def is_strict(settings: Settings) -> bool:
 
 
 def _is_given(settings: Settings, entry: str) -> bool:
-    """Whether an entry is given and has an effect."""
+    """Return whether an entry is given and has an effect."""
     value = settings[entry]
     return not (value is None or value is False or value == [] or value == NOTHING.get(entry))
 
@@ -77,13 +77,13 @@ def refuse_only_strict(settings: Settings) -> None:
     given = [entry for entry in ONLY_STRICT if settings[entry]] + ["outcomes"] * bool(settings.outcomes)
     if given:
         raise InputError(
-            f"{', '.join(given)}: only for strict releases, which are drawn from noisy tables: leave this out, or say "
+            f"{', '.join(given)}: only for strict releases, which are drawn from noisy tables: leave this out, or set "
             "mechanism = 'strict' in [privacy]"
         )
 
 
 def formulas_of(settings: Settings, design: SurveyDesign) -> list[str]:
-    """The formulas of a plan in sequence, with predictors in place of every dot.
+    """Return the formulas of a plan in sequence, with predictors in place of every dot.
 
     InputError if there is a dot without public columns, or if FBP is requested for several outcomes.
     """
@@ -98,7 +98,7 @@ def formulas_of(settings: Settings, design: SurveyDesign) -> list[str]:
 
 
 def model_of(settings: Settings, design: SurveyDesign) -> FBS | FBP:
-    """One model of all outcomes.  Its formula has C(name) for outcomes that are categories."""
+    """Return one model of all outcomes, in whose formula categories are written C(name)."""
     formulas = formulas_of(settings, design)
     model = in_sequence(formulas)[0]
     schema = _declared(settings, design, model.outcomes)
@@ -112,7 +112,7 @@ def model_of(settings: Settings, design: SurveyDesign) -> FBS | FBP:
 
 
 def _declared(settings: Settings, design: SurveyDesign, names: Sequence[str]) -> dict[str, Outcome]:
-    """The outcomes that the plan declares, by name.
+    """Return the outcomes that the plan declares, by name.
 
     InputError if a declaration is given twice, or for a column that is not an outcome.
     """
@@ -126,7 +126,7 @@ def _declared(settings: Settings, design: SurveyDesign, names: Sequence[str]) ->
 
 
 def _options(settings: Settings, design: SurveyDesign, name: str) -> dict[str, Any]:
-    """The arguments of one Outcome, from the entries of this outcome and from entries for all outcomes."""
+    """Return the arguments of one Outcome, from the entries of this outcome and from entries for all outcomes."""
     given: dict[str, Any] = settings.outcomes.get(name, OutcomeSettings()).model_dump(exclude_none=True)
     for option, entry in SHORT.items():
         by_outcome = settings[entry]
@@ -151,7 +151,7 @@ def _options(settings: Settings, design: SurveyDesign, name: str) -> dict[str, A
 
 
 def _is_number(settings: Settings, design: SurveyDesign, name: str) -> bool:
-    """Whether the column of an outcome is numeric and stands in the formula without C()."""
+    """Return whether the column of an outcome is numeric and in the formula without C()."""
     given = [str(settings.model.formula), *(each.formula for each in settings.model.later_models)]
     written = {category(each) for formula in given for each in several(sides_of(formula, "")[0])}
     numeric = pd.api.types.is_numeric_dtype(design.typed(name).dtype)
@@ -159,12 +159,12 @@ def _is_number(settings: Settings, design: SurveyDesign, name: str) -> bool:
 
 
 def undeclared_outcomes(settings: Settings, design: SurveyDesign) -> dict[str, str]:
-    """The entries to fill in for outcomes without a declaration, and what each one asks for."""
+    """Return the entries to fill in for outcomes without a declaration, each with a text on what to enter."""
     names = in_sequence(formulas_of(settings, design))[0].outcomes
     schema, out = _declared(settings, design, names), dict[str, str]()
-    left = undeclared(design, [name for name in names if name not in schema])
-    numbers = [name for name in left if _is_number(settings, design, name)]
-    texts = [name for name in left if name not in numbers]
+    rest = undeclared(design, [name for name in names if name not in schema])
+    numbers = [name for name in rest if _is_number(settings, design, name)]
+    texts = [name for name in rest if name not in numbers]
     if numbers == [*names]:
         out["privacy.bounds"] = f"[lowest, highest] outcome, {TIGHT}"
     elif numbers:
@@ -175,13 +175,13 @@ def undeclared_outcomes(settings: Settings, design: SurveyDesign) -> dict[str, s
 
 
 def levels_to_fill_in(names: Sequence[str]) -> str:
-    """A text that shows how to list the levels of categories."""
+    """Return a text that shows how to list the levels of categories."""
     template = ", ".join(f'{name} = ["...", "..."]' for name in names)
     return f"{{{template}}}, all that there can be: they are published"
 
 
 def expected_arguments(settings: Settings, design: SurveyDesign) -> dict[str, Any]:
-    """The arguments of ``expected_errors``, apart from the design."""
+    """Return the arguments of ``expected_errors``, apart from the design."""
     privacy, formulas = settings.privacy, formulas_of(settings, design)
     fbp = settings.model.name == "fbp" and len(formulas) == 1
     given = {
@@ -195,7 +195,7 @@ def expected_arguments(settings: Settings, design: SurveyDesign) -> dict[str, An
 
 
 def synthesis_arguments(settings: Settings, design: SurveyDesign, folder: Path) -> dict[str, Any]:
-    """The arguments of ``synthesize``, apart from the design; paths are relative to ``folder``."""
+    """Return the arguments of ``synthesize``, apart from the design.  Paths are relative to ``folder``."""
     given = expected_arguments(settings, design)
     formula, delta = given.pop("formula"), given.pop("delta", None)
     return given | {
@@ -205,13 +205,13 @@ def synthesis_arguments(settings: Settings, design: SurveyDesign, folder: Path) 
 
 
 def epsilon_before(settings: Settings, folder: Path) -> float:
-    """Epsilon of the earlier years' tables, which adds to this epsilon for people who are in both files; 0 without."""
+    """Return the epsilon of earlier years' tables, or 0.  For people who are in both files, both epsilons add up."""
     source = earlier_source(_earlier(settings, folder))
     return 0.0 if source is None else sum(each.blank or 0.0 for each in (source.expense, *source.spent_before))
 
 
 def _earlier(settings: Settings, folder: Path) -> Measurements | Release | None:
-    """The measurements or the release of an earlier year (InputError if the folder has neither)."""
+    """Read the measurements or the release of an earlier year (InputError if the folder has neither)."""
     if settings.privacy.earlier is None:
         return None
     place = folder / settings.privacy.earlier

@@ -33,12 +33,12 @@ REPLICATE_HINTS = {
 
 
 def read_toml(path: Path) -> Settings:
-    """The settings in a plan's file.
+    """Read the settings in a plan's file.
 
     Raises
     ------
     InputError
-        There is no such file, it is not TOML or is empty, or it has wrong entries.
+        The file does not exist, is not TOML, is empty, or has wrong entries.
     """
     if not path.is_file():
         raise InputError(f"there is no file {str(path)!r}; surveysynth plan FILE > {path.name} makes one")
@@ -56,7 +56,7 @@ def read_toml(path: Path) -> Settings:
 
 
 def parsed_value(text: str) -> Any:
-    """The value in ``--set entry=text``: a TOML value, a list without brackets, or otherwise the text itself.
+    """Return the value in ``--set entry=text``: a TOML value, a list without brackets, or otherwise the text itself.
 
     Raises
     ------
@@ -76,7 +76,7 @@ def parsed_value(text: str) -> Any:
 def to_toml(
     settings: Settings, reasons: Mapping[str, str], lacking: Mapping[str, str], columns: Sequence[str] = ()
 ) -> str:
-    """The text of a plan's file.
+    """Return the text of a plan's file.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def to_toml(
     reasons : mapping of entry to str
         Reasons for the entries that were chosen and not given.
     lacking : mapping of entry to str
-        Entries that the agency must fill in.  Each of them becomes a line that is commented out.
+        Entries that the agency must fill in.  Each of these becomes a line that is commented out.
     columns : sequence of str
         The columns of the file, which a comment lists.
     """
@@ -104,7 +104,6 @@ def to_toml(
 def _section(
     name: str, settings: Settings, reasons: Mapping[str, str], lacking: Mapping[str, str], columns: Sequence[str]
 ) -> tomlkit.items.Table:
-    """A section of the plan, with a comment at every entry."""
     section: Section = getattr(settings, name)
     table = tomlkit.table()
     table.add(tomlkit.comment(str(SECTIONS[name].__doc__)))
@@ -120,12 +119,12 @@ def _section(
         elif at in REPLICATE_HINTS and settings.survey.replicate_weights:
             table.add(tomlkit.comment(f"{entry} =   # {REPLICATE_HINTS[at]}"))
         elif at in NOT_FOUND and columns:
-            table.add(tomlkit.comment(f"{entry} =   # no column was found; say which, {NOT_FOUND[at]}"))
+            table.add(tomlkit.comment(f"{entry} =   # no column was found; give one {NOT_FOUND[at]}"))
     return table
 
 
 def _by_name(kind: type[Section], columns: Mapping[str, Section], example: str) -> tomlkit.items.Table:
-    """The sections [columns.name] or [outcomes.name], after a comment with an example."""
+    """Return the sections [columns.name] or [outcomes.name], after a comment with an example."""
     table = tomlkit.table()
     table.add(tomlkit.comment(f"{kind.__doc__} As {example}"))
     for name, section in columns.items():
@@ -144,7 +143,7 @@ def _add(table: tomlkit.items.Table, entry: str, value: Any, comment: str) -> No
 
 
 def _inline(value: Any) -> Any:
-    """A value as TOML: tables and lists on one line, whole numbers without a point."""
+    """Convert a value for TOML: mappings and lists stand on one line, whole numbers have no decimal point."""
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
     if isinstance(value, Section):
@@ -161,10 +160,10 @@ def _inline(value: Any) -> Any:
 
 
 def key(name: str) -> str:
-    """A name as TOML has it before an equals sign, with quotes if needed."""
+    """Return a name as TOML writes names before an equals sign, with quotes if needed."""
     return tomlkit.key(name).as_string()
 
 
 def schema() -> str:
-    """The JSON schema of a plan, with which editors complete and check plans.  ``plan.schema.json`` is a copy of it."""
+    """Return the JSON schema by which editors complete and check plans, as in ``plan.schema.json``."""
     return json.dumps(Settings.model_json_schema(), indent=2) + "\n"

@@ -49,7 +49,7 @@ def diff(
 
     Examples
     --------
-    For two plans; for two releases ``cells`` has their tables, too:
+    Two plans differ in their settings.  For two releases ``cells`` has the tables as well.
 
     >>> ss.datasets.sdr_sample(seed=1).frame.to_csv("survey.csv", index=False)
     >>> plan = ss.Plan.draft("survey.csv", formula="salary ~ field + gender", weights="weight", epsilon=5)

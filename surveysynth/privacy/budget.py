@@ -1,4 +1,4 @@
-"""The privacy budget of a release: epsilon, m and epsilon / (2 m)."""
+"""The privacy budget of a release: epsilon, the number m of data sets, and the Lipschitz bound of each draw."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Budget:
     epsilon : float or None
         Budget of the whole release; None if the constants of the mechanism determine epsilon.
     m : int
-        Number of data sets, each from its own draw.
+        Number of data sets.  Each data set is simulated from its own posterior draw.
 
     Raises
     ------
@@ -39,10 +39,10 @@ class Budget:
     def bound(self) -> float:
         """The largest permitted Lipschitz bound of a draw, epsilon / (2 m).
 
-        It is rounded down where 2 m times the bound would exceed epsilon.  Without an epsilon it is 1, for the inverse
-        map alpha_i = c1 bound / f_i.
+        The bound is rounded down if 2 m times the bound would exceed epsilon.  Without an epsilon the bound is 1, so
+        that the inverse map is alpha_i = c1 / f_i.
 
-        Hu, Savitsky & Williams (2022a), section 1.4.1, step 5.
+        Source: Hu, Savitsky & Williams 2022a, section 1.4.1, step 5.
         """
         if self.epsilon is None:
             return 1.0
@@ -52,5 +52,5 @@ class Budget:
         return bound
 
     def spent(self, delta: float) -> float:
-        """Epsilon of m draws with Lipschitz bound delta: 2 m delta."""
+        """Return 2 m delta, the epsilon of m draws with Lipschitz bound delta."""
         return 2 * delta * self.m

@@ -1,35 +1,37 @@
 """A membership attack on a fit: how well an intruder can infer whether a record was in the file.
 
-The intruder knows every other record, the model and the privacy weights, and sees m parameter draws
-theta ~ p(theta | D).  The contribution c_j(theta) of record j is its weighted (and perhaps clamped) log
-density, so
+The intruder knows every other record of the file D, the model and the privacy weights, and sees m parameter draws
+theta ~ p(theta | D).  Record j contributes c_j(theta) to the log likelihood: its weighted (and perhaps clamped) log
+density.  So
 
-    p(theta | D)  proportional to  prior(theta) prod_j exp(c_j(theta))
+    p(theta | D)  is proportional to  prior(theta) prod_j exp(c_j(theta))
 
 and leaving record i out re-weights the draws:
 
     r_i(theta) = p(theta | D without i) / p(theta | D) = exp(-c_i(theta)) / E_in exp(-c_i)
 
-The best test of "in" against "out" uses r_i (Neyman-Pearson).  Its advantage, the true minus the false
-positive rate at the best threshold, is the total variation distance
+E_in is the mean over draws "in", from the fit to D.  Draws "out" are from the fit without record i.  The best test of
+"in" against "out" uses r_i (Neyman-Pearson).  The advantage of this test, the true minus the false positive rate at
+the best threshold, is the total variation distance
 
     TV_i = 1/2 E_in |1 - r_i|;   for m draws, E_in max(0, 1 - r_i(theta_1) ... r_i(theta_m))
 
 An intruder who sees only synthetic data, which are made from the draws, knows less.  Under epsilon-differential privacy
 for the addition or removal of a record, no advantage exceeds (e^epsilon - 1) / (e^epsilon + 1) (Kairouz, Oh &
 Viswanath 2015).  This attack even remains below the bound for epsilon / 2: |c_i| <= Delta bounds the range of
-log r_i by 2 Delta, and this bounds the advantage of m draws by the bound for epsilon / 2 (Dong, Durfee & Rogers 2020).
+log r_i by 2 Delta, and so the advantage of m draws by the bound for epsilon / 2 (Dong, Durfee & Rogers 2020).
 
 **This attack holds the privacy weights fixed, and so understates the advantage.**  If the weights are computed from the
-file, one record changes the weights of all others: it changes their risks, and c1, which is tuned to the largest bound.
-So the most exposed records are really left out: without record i, risks, constants, privacy weights and draws are
-computed again, and
+file, one record changes the weights alpha_j of all other records j: the record changes their risks, and c1, which is
+tuned to the largest bound.  So the most exposed records are really left out: without record i, risks, constants,
+privacy weights and draws are computed again, and
 
     log r_i(theta) = sum_j (alpha'_j - alpha_j) log p_j(theta) - log(Z' / Z),     alpha'_i = 0,
 
-where Z and Z' are the normalizing constants of the two pseudo posteriors.  The ratio Z' / Z is estimated from the draws
-of both by the acceptance ratio of Bennett (1976): the C for which E sigma(l - C) over draws "in" equals E sigma(C - l)
-over draws "out", with l the sum and sigma(x) = 1 / (1 + e^-x).  Nothing bounds this r_i: epsilon assumes fixed weights.
+where p_j is the density of record j, alpha'_j its privacy weight in the fit without record i, and Z and Z' are the
+normalizing constants of the pseudo posteriors "in" and "out".  log(Z' / Z) is estimated by the acceptance ratio of
+Bennett (1976).  The estimate is the C for which E sigma(l - C) over draws "in" equals E sigma(C - l) over draws "out",
+where l is the sum and sigma(x) = 1 / (1 + e^-x).  Epsilon does not bound this r_i, since epsilon assumes fixed weights.
 
 All results concern single records and are internal to the agency.
 """
@@ -58,7 +60,7 @@ from .units import Unit
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-BLOCK = 400_000  # contributions in memory at once
+BLOCK = 400_000  # largest number of contributions in memory at once
 GAMES = 20_000  # games of m draws "in" and m draws "out" for each attacked record
 REFIT = ["advantage_refit", "auc_refit", "beyond_refit", "loss_refit", "error_refit"]
 NOT_REFITTED = (np.nan,) * 5
@@ -75,7 +77,7 @@ class Attacked(Protocol):
 
     @property
     def risk(self) -> Floats:
-        """Risks of all records or units (U,)."""
+        """Risk of each of the U records or groups of records that epsilon protects."""
         ...
 
     @property
@@ -84,11 +86,11 @@ class Attacked(Protocol):
         ...
 
     def refitted(self, left_out: Sequence[int], rng: np.random.Generator) -> ProtectedFit:
-        """The fit computed again without some units."""
+        """Fit again without some units."""
         ...
 
     def log_ratio(self, other: ProtectedFit, posterior: Draws) -> Floats:
-        """Log pseudo likelihood under another fit minus that under this fit (S,), at S draws of one of the two."""
+        """Return by how much the log pseudo likelihood is larger under ``other`` than under this fit, at each draw."""
         ...
 
     @property
@@ -97,41 +99,41 @@ class Attacked(Protocol):
         ...
 
     def contributions(self, records: Codes) -> Floats:
-        """Contributions c_i of some records at every draw: (S, records)."""
+        """Return the contributions of some records to the log pseudo likelihood: (draws, records)."""
         ...
 
 
 @dataclass(frozen=True)
 class MembershipAttack:
-    """Results of the best test of membership against the most exposed records.  Internal.
+    """Results of the best test of membership against the most exposed records, for the agency only.
 
     Attributes
     ----------
     records : pandas.DataFrame
         The attacked records, with the most exposed first.  ``row`` is the row in the confidential file, from 0 (for a
-        unit the row of its first record).  Some columns hold the privacy weights fixed: ``advantage_one`` (from one
-        draw), ``advantage`` and ``auc`` (from m draws, by simulation, with standard errors of at most 0.005),
-        ``epsilon_seen`` (m max |log r|) and ``ess``, the number of effective draws "out".  Other columns come from a
-        refit without the record, and are NaN without a refit: ``advantage_refit``, ``auc_refit``, ``beyond_refit``
-        (probability that the privacy loss of a release, |log r| summed over m draws, exceeds epsilon),
+        unit the row of its first record).  The following columns are computed with fixed privacy weights:
+        ``advantage_one`` (from one draw), ``advantage`` and ``auc`` (from m draws, by simulation, with standard errors
+        of at most 0.005), ``epsilon_seen`` (m max |log r|) and ``ess``, the effective number of draws "out".  The other
+        columns come from a refit without the record, and are NaN without a refit: ``advantage_refit``, ``auc_refit``,
+        ``beyond_refit`` (probability that the privacy loss |sum of log r over m draws| of a release exceeds epsilon),
         ``loss_refit`` (m max |log r| over the draws of both fits) and ``error_refit``, the standard error of
-        m log(Z' / Z).
+        m log(Z' / Z).  The module docstring defines r, Z and Z'.
     screened : int
         Number of records, or units, that were examined with one draw.
     others : float
-        Bound on the advantage against every record that was not attacked, from m draws with privacy weights held fixed:
-        1 - (1 - TV)^m with the largest TV of these records.  0 if all records were attacked.
+        Upper bound on the advantage, with fixed privacy weights, against the records that were not attacked:
+        1 - (1 - TV)^m, where TV is the largest advantage from one draw.  0 if all records were attacked.
     refitted : int
         Number of records, or units, that were attacked by a refit without them.
     refused : int
-        Number of records, or units, whose refit failed: the file could not be fitted without them.
+        Number of records, or units, without which the file could not be fitted.
     same_file : float or None
-        ``advantage_refit`` between two fits of the same file, which differ because draws, and constants tuned on draws,
-        are random.  None without refits.
+        Advantage with which two fits of the same file are distinguished.  These fits differ only because draws, and
+        constants tuned on draws, are random.  None without refits.
     m : int
         Number of draws that the intruder sees.
     epsilon : float
-        2 Delta m, not rounded.
+        The exact epsilon, 2 Delta m, of the m draws.
 
     Examples
     --------
@@ -187,7 +189,6 @@ class MembershipAttack:
     __repr__ = __str__
 
     def _refit_lines(self) -> list[str]:
-        """Results of the refits, in sentences."""
         lines = []
         if self.refitted:
             table = self.records.dropna(subset="advantage_refit")
@@ -216,8 +217,8 @@ def membership_attack(
     two fits.  If epsilon protects groups of records, a whole group is left out.
 
     The attack shows what the fit of one file reveals to an intruder who knows all other records and both sets of
-    privacy weights, and sees the m parameter draws.  It is not a bound over all files.  Records without a refit may be
-    more exposed than the columns with fixed weights show.
+    privacy weights, and sees the m parameter draws.  The results are not a bound over all files.  Records without a
+    refit may be more exposed than the columns with fixed weights show.
 
     Parameters
     ----------
@@ -307,7 +308,7 @@ def membership_attack(
 
 
 def _refitted(fit: Attacked, left_out: Sequence[int], rng: np.random.Generator) -> tuple[float, ...]:
-    """The attack of :func:`between` by a refit without some units; NaN if the file cannot be fitted without them."""
+    """Fit again without some units, and return the results of :func:`between`.  NaN if this fit fails."""
     try:
         other = fit.refitted(left_out, rng)
     except SurveySynthError:
@@ -321,12 +322,15 @@ def between(
     inside: Floats, weight_in: Floats, outside: Floats, weight_out: Floats, m: int, epsilon: float,
     rng: np.random.Generator,
 ) -> tuple[float, float, float, float, float]:  # fmt: skip
-    """The attack between two fits: advantage, AUC, P(loss > epsilon), m max |log r|, standard error of m log(Z' / Z).
+    """Simulate the test that distinguishes the draws of two fits, "in" and "out".
+
+    Return the five columns ``*_refit`` of :class:`MembershipAttack`: advantage, AUC, beyond, loss and error.
 
     Parameters
     ----------
     inside, outside : float arrays (S,), (S',)
-        Log of the unnormalized density "out" minus log of the unnormalized density "in", at draws "in" and "out".
+        Log of the unnormalized density "out" minus log of the unnormalized density "in", at S draws "in" and S' draws
+        "out".
     weight_in, weight_out : float arrays (S,), (S',)
         Probabilities of the draws.
     """
@@ -340,10 +344,7 @@ def between(
 
 
 def log_normalizers(inside: Floats, weight_in: Floats, outside: Floats, weight_out: Floats) -> tuple[float, float]:
-    """Estimate of log(Z' / Z) by Bennett's acceptance ratio, and its standard error.
-
-    The arguments are those of :func:`between`.
-    """
+    """Return Bennett's estimate of log(Z' / Z), and the standard error, from the arguments of :func:`between`."""
 
     def excess(c: float) -> float:
         return float(weight_in @ expit(inside - c) - weight_out @ expit(c - outside))
@@ -358,23 +359,25 @@ def log_normalizers(inside: Floats, weight_in: Floats, outside: Floats, weight_o
 
 
 def log_ratios(c: Floats, weight: Floats) -> Floats:
-    """Log ratios log r (S, records) at every draw, from contributions c (S, records) and draw probabilities (S,)."""
+    """Return log r of each record at each of S draws, from contributions (S, records) and the draws' probabilities."""
     highest = (-c).max(axis=0)
     return np.asarray(-c - (highest + np.log(weight @ np.exp(-c - highest))))
 
 
 def advantage_of_one(log_r: Floats, weight: Floats) -> Floats:
-    """Total variation distance between a draw "in" and a draw "out", 1/2 E_in |1 - r|, by record (records,)."""
+    """Return the advantage of the best test from one draw, 1/2 E_in |1 - r|, against each record (records,)."""
     return np.asarray(weight @ np.abs(np.expm1(log_r)) / 2)
 
 
 def play(log_r: Floats, weight: Floats, m: int, rng: np.random.Generator) -> tuple[float, float, float, float]:
-    """The attack on one record from m draws: advantage, AUC, largest m |log r|, effective draws "out".
+    """Simulate the attack on one record from m draws.
+
+    Return the advantage, the AUC, the largest m |log r|, and the effective number of draws "out".
 
     Parameters
     ----------
     log_r : float array (S,)
-        Log ratio at every draw.
+        Log r of the record at every draw.
     weight : float array (S,)
         Probabilities of the draws "in".  The probabilities "out" are weight * r.
     """
@@ -387,13 +390,13 @@ def play(log_r: Floats, weight: Floats, m: int, rng: np.random.Generator) -> tup
 
 
 def _auc(inside: Floats, outside: Floats) -> float:
-    """Probability that log r of a game "out" exceeds log r of a game "in"; ties count half."""
+    """Return the probability that log r is larger in a game "out" than in a game "in".  Ties count half."""
     ranks = rankdata(np.concatenate([inside, outside]))[GAMES:]
     return float((ranks.sum() - GAMES * (GAMES + 1) / 2) / GAMES**2)
 
 
 def _units(fit: Attacked) -> tuple[Codes, Codes, Codes]:
-    """First record of each unit (U,), records in the order of units (n,), and starts of the units (U + 1,)."""
+    """Sort the n records by unit.  Return each unit's first record, the sorted records, and the units' U + 1 limits."""
     n = fit.rows.size
     unit = np.arange(n) if fit.unit.by_record is None else fit.unit.by_record
     order = np.argsort(unit, kind="stable")
@@ -402,7 +405,7 @@ def _units(fit: Attacked) -> tuple[Codes, Codes, Codes]:
 
 
 def _blocks(fit: Attacked, order: Codes, start: Codes, units: Codes) -> Iterator[Floats]:
-    """Contributions of some units, a few units at a time (S, units).  A unit contributes the sum over its records."""
+    """Yield contributions (draws, units), a few units at a time.  A unit contributes the sum over its records."""
     size = np.diff(start)[units]
     most = max(BLOCK // fit.weighted.posterior.size, 1)
     block = (np.cumsum(size) - size) // most

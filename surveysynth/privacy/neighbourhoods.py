@@ -3,14 +3,14 @@
 Source: Hu, Savitsky & Williams 2022b, sections 2.1 and 3.1.
 
 An intruder knows some variables of record i that were not synthesized, and the record's true value y_i.  The
-M records with the same known variables are the pattern of record i.  Among their synthetic values y*_h
-the intruder looks for the values in the closed ball B_i around y_i.  With T_i = 1 where y*_i is in B_i,
+M records with the same known values are the pattern of record i.  Among their synthetic values y*_h
+the intruder looks for the values in the closed ball B_i around y_i.  T_i is 1 if y*_i is in B_i, and 0 otherwise:
 
     IR_i  = T_i #{h : y*_h not in B_i} / M                         (eq. 8)
     IR_ij = T_i T_j #{h : y*_h neither in B_i nor in B_j} / M      (eq. 11)
     alpha~_i = 1 - sum_{j != i} IR_ij / (M - 1)                    (eq. 14)
 
-where h runs over the whole pattern, including i and j.  All three are averaged over the synthetic data sets.
+where h runs over the whole pattern, including i and j.  These measures are averaged over the synthetic data sets.
 
 The sum over pairs can be computed without a loop over pairs.  Let K be the number of records j in the pattern with
 T_j = 1, and c_h the number of these records whose ball holds y*_h.  If y*_h is outside of B_i, record i is counted
@@ -18,14 +18,14 @@ in K but not in c_h, so
 
     sum_{j != i} IR_ij = T_i / M sum_{h not in B_i} (K - 1 - c_h).
 
-A ball is an interval of the sorted synthetic values of its pattern, and a sum over a ball is a difference
-of two prefix sums.  So neither measure takes longer than the sort.
+With one number per record, a ball is an interval of the sorted synthetic values of its pattern, and a sum over a ball
+is a difference of two prefix sums.  So computing the measures takes no longer than sorting.
 
 In a file with several synthesized variables the intruder may know some of these as well.  The pattern
-of record i in a data set then consists of the synthetic records that match the true values of record i: they have
-the same known categories, and each known number lies in the closed ball around the true one (Reiter & Mitra 2009;
-Hornby & Hu 2021, who match numbers within a radius).  The number M_i of matching records depends on the record and
-the data set, and T_i = 1 if record i is in its own pattern and y*_i is in B_i.  Eq. 8 becomes
+of record i in a data set then consists of the synthetic records that match the true values of record i: a matching
+record has the same known categories, and each known number lies in the closed ball around the true number (Reiter &
+Mitra 2009; Hornby & Hu 2021, who match numbers within a radius).  The number M_i of matching records depends on the
+record and the data set, and T_i = 1 if record i is in its own pattern and y*_i is in B_i.  Eq. 8 becomes
 
     IR_i = T_i #{h in the pattern of i : y*_h not in B_i} / M_i,  0 if no record matches (T_i = 0).
 
@@ -55,7 +55,7 @@ Sizes = float | Sequence[float]
 
 
 def sizes(given: Sizes, name: str, d: int, each: str = "value") -> Floats:
-    """Sizes of balls, one for each of d values: the given size for all, or the d given sizes.
+    """Return the sizes of balls around d values, from one number for all values or from d numbers.
 
     Raises
     ------
@@ -70,38 +70,39 @@ def sizes(given: Sizes, name: str, d: int, each: str = "value") -> Floats:
 
 
 def ends(y: Floats, radius: Floats, floor: Floats, relative: bool) -> tuple[Floats, Floats]:
-    """Lower and upper limits of the balls around values y (n, d); radius and floor are (d,)."""
+    """Return the lower and upper limits (n, d) of the balls around d values y of each of n records."""
     width = np.maximum(radius * np.abs(y) if relative else radius, floor)
     return y - width, y + width
 
 
 @dataclass(frozen=True)
 class Balls:
-    """The balls of n confidential records among the n synthetic values of one data set.
+    """The balls around the d values of n confidential records, among the n synthetic records of one data set.
 
-    Synthetic values are sorted by pattern and then by the first of their d numbers.  By this first number alone, the
-    ball of record i holds the sorted values ``first[i]`` to ``last[i] - 1``.
+    Synthetic values are sorted by pattern (combination of values that the intruder knows), and then by the first of
+    their d numbers.  By this first number alone, the ball of record i holds the sorted values ``first[i]`` to
+    ``last[i] - 1``.
     """
 
-    pattern: Codes  # (n,) of each record
+    pattern: Codes  # (n,) pattern of each record
     M: Codes  # (n,) number of synthetic records that match the known values of each record
-    order: Codes  # (n,) record of each synthetic value
+    order: Codes  # (n,) record of each sorted synthetic value
     first: Codes  # (n,)
     last: Codes  # (n,)
-    hit: Bools  # (n,) T_i: the record's own synthetic record matches, with its value in the ball
-    low: Floats  # (n, d) of each record
-    high: Floats  # (n, d)
+    hit: Bools  # (n,) T_i: whether record i's own synthetic values match and lie in its ball
+    low: Floats  # (n, d) lower limits of the balls
+    high: Floats  # (n, d) upper limits of the balls
     value: Floats  # (n, d) sorted synthetic values
 
     def inside(self, x: Codes) -> Codes:
-        """Sum of x over the ball of each record (n,); x has one number for each sorted synthetic value."""
+        """Return the sum of x over each record's ball (n,).  x has one number for each sorted synthetic value."""
         if self.low.shape[1] == 1:
             below = np.concatenate([[0], np.cumsum(x)])
             return np.asarray(below[self.last] - below[self.first])
         return np.asarray(_sums(self.first, self.last, self.low, self.high, self.value, x))
 
     def cover(self) -> Codes:
-        """For each sorted synthetic value (n,), the number c_h of records with T = 1 whose ball holds the value."""
+        """Return c_h (n,): the number of records with T_i = 1 whose ball holds the sorted synthetic value h."""
         first, last, n = self.first[self.hit], self.last[self.hit], self.hit.size
         if self.low.shape[1] == 1:
             steps = np.bincount(first, minlength=n + 1) - np.bincount(last, minlength=n + 1)
@@ -112,17 +113,18 @@ class Balls:
 def balls_of(
     pattern: Codes, low: Floats, high: Floats, synthetic: Floats, *, seen: Codes | None = None, known: int = 0
 ) -> Balls:
-    """The balls of n records, with limits ``low`` and ``high``, among the synthetic values of one data set.
+    """Find the synthetic values of one data set in the balls of n records.
 
     Parameters
     ----------
     pattern : int array (n,)
-        Number of each record's true combination of known categories.
+        Code of each record's true combination of known categories.
     low, high, synthetic : float arrays (n, d)
+        Limits of the balls, and synthetic values.
     seen : int array (n,), optional
-        Number of the combination in each synthetic record; by default ``pattern``.
+        Code of the combination in each synthetic record; by default ``pattern``.
     known : int
-        How many of the last columns are numbers known to the intruder, fewer than d.  These are part of the pattern.
+        Number of the last columns whose values the intruder knows, fewer than d.  These values are part of the pattern.
     """
     seen = pattern if seen is None else seen
     order = np.lexsort((synthetic[:, 0], seen))
@@ -141,7 +143,7 @@ def balls_of(
 
 @nb.njit(cache=True)
 def _spans(value: Floats, start: Codes, end: Codes, low: Floats, high: Floats) -> tuple[Codes, Codes]:
-    """Position of the first value in [low, high], and the position after the last, within ``start`` to ``end - 1``."""
+    """Return the positions of the first value in [low, high], and after the last, among ``start`` to ``end - 1``."""
     first, last = np.empty_like(start), np.empty_like(start)
     for i in range(start.size):
         own = value[start[i] : end[i]]
@@ -152,7 +154,7 @@ def _spans(value: Floats, start: Codes, end: Codes, low: Floats, high: Floats) -
 
 @nb.njit(cache=True)
 def _sums(first: Codes, last: Codes, low: Floats, high: Floats, value: Floats, x: Codes) -> Codes:
-    """Sum of x over the values in each box.  The first coordinates of values ``first`` to ``last - 1`` are inside."""
+    """Return the sum of x over the values in each box.  Only values ``first`` to ``last - 1`` can be in the box."""
     total = np.zeros_like(first)
     for i in range(first.size):
         for h in range(first[i], last[i]):
@@ -163,7 +165,7 @@ def _sums(first: Codes, last: Codes, low: Floats, high: Floats, value: Floats, x
 
 @nb.njit(cache=True)
 def _cover(first: Codes, last: Codes, low: Floats, high: Floats, value: Floats) -> Codes:
-    """Number of boxes that hold each value."""
+    """Return the number of boxes that hold each value.  Only values ``first`` to ``last - 1`` can be in a box."""
     boxes = np.zeros(len(value), dtype=first.dtype)
     for i in range(first.size):
         for h in range(first[i], last[i]):
@@ -180,27 +182,27 @@ def _in_box(value: Floats, low: Floats, high: Floats) -> bool:
 
 
 def marginal(balls: Balls) -> Floats:
-    """Marginal risk IR_i (eq. 8): (n,)."""
+    """Return the marginal identification risk IR_i of each record (eq. 8)."""
     return np.where(balls.hit, 1 - attribute(balls), 0.0)
 
 
 def attribute(balls: Balls) -> Floats:
-    """Share of the pattern's synthetic values that lie in the ball (n,); 0 if no synthetic record matches."""
+    """Return the share of matching synthetic records whose value lies in each record's ball; 0 if none matches."""
     return np.asarray(balls.inside(np.ones_like(balls.order)) / np.maximum(balls.M, 1))
 
 
 def match(balls: Balls) -> Floats:
-    """Match risk (n,): T_i over the number of matching synthetic records in the ball."""
+    """Return the match risk of each record: T_i over the number of matching synthetic records in the ball."""
     return np.where(balls.hit, 1 / np.maximum(balls.inside(np.ones_like(balls.order)), 1), 0.0)
 
 
 def matching(balls: Balls) -> Floats:
-    """Number M_i of synthetic records that match the known values: (n,)."""
+    """Return the number M_i of synthetic records that match the known values of each record."""
     return balls.M.astype(np.float64)
 
 
 def pairwise(balls: Balls) -> Floats:
-    """alpha~_i (eq. 14), for known variables that were not synthesized: (n,)."""
+    """Return 1 minus the mean pairwise risk, alpha~_i of eq. 14.  The known variables must not be synthesized."""
     pattern, M = balls.pattern, balls.M
     value_pattern = pattern[balls.order]
     K = np.bincount(pattern[balls.hit], minlength=int(pattern.max()) + 1)

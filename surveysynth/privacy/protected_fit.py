@@ -1,4 +1,4 @@
-"""A model with records and privacy weights, and the fit that a mechanism makes of them."""
+"""A model with its records, and the fit of this model under privacy weights."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class PseudoLikelihood:
-    """A model and its records, which are fitted under the privacy weights of the protected units.
+    """A model and its records, to be fitted under privacy weights.
 
     Source: Hu, Savitsky & Williams 2022a, eq. 1.
 
-    Privacy weights and bounds belong to units (U,), which may be single records.
+    Each of the U protected units, which may be single records, has a privacy weight and a Lipschitz bound.
     """
 
     model: Synthesizer
@@ -30,49 +30,50 @@ class PseudoLikelihood:
     sampler: Sampler
 
     def fit(self, alpha: Floats) -> Draws:
-        """Draws from the posterior under privacy weights of the units (U,)."""
+        """Draw from the pseudo posterior under privacy weights alpha of the U units."""
         return self.model.fit(self.records, self.unit.spread(alpha), self.sampler)
 
     def censored(self, alpha: Floats, bound: float) -> Draws:
-        """Draws under privacy weights, with contributions clamped to [-bound, bound].  Units are single records."""
+        """Draw from the posterior with every alpha_i log p_i clamped to [-bound, bound].  Units are single records."""
         assert isinstance(self.model, Boundable)
         return self.model.censored(self.records, alpha, bound, self.sampler)
 
     def lipschitz(self, posterior: Draws, alpha: Floats) -> Floats:
-        """Bounds M_i (U,): the maximum of |log p_i| over the draws."""
+        """Return the Lipschitz bound M_i of each unit: the maximum of |log p_i| over the draws."""
         return self.model.lipschitz(self.records, posterior, self.unit.by_record, self.unit.spread(alpha))
 
     def log_ratio(self, before: Floats, after: Floats, posterior: Draws) -> Floats:
-        """Log pseudo likelihood under weights ``after`` minus log pseudo likelihood under ``before``, by draw (S,)."""
+        """Return the change of the log pseudo likelihood at each draw if weights ``before`` become ``after``."""
         return self.model.log_ratio(self.records, self.unit.spread(before), self.unit.spread(after), posterior)
 
 
 @dataclass(frozen=True, repr=False)
 class ProtectedFit:
-    """The fit by a mechanism: draws under privacy weights, and the bounds found on these draws.
+    """The fit by a mechanism: draws under privacy weights, and the Lipschitz bounds found on these draws.
 
     Attributes
     ----------
     c1 : float
         Scale of the privacy weights.
     alpha : float array (U,)
-        Privacy weights of records (units).
+        Privacy weight of each of the U protected units, which may be single records.
     posterior : Draws
     bounds : float array (U,)
         Maximum of alpha_i |log p_i| over the draws.
     clamp : float, optional
         Contributions are clamped to [-clamp, clamp].  ``bounds`` are computed before the clamp.
     invocations : int, optional
-        Number of records (units) that were cut off (Weighted-e), or whose contribution is at the clamp in at
+        Number of units whose weight was set to 0 (Weighted-e), or whose contribution is at the clamp in at
         least one draw (Censored), as in Table 1 of Hu, Williams & Savitsky (2025).
     k : float, optional
-        k of the last step of re-weighting.  ``c1`` is still the scale of the first weights.
+        The factor k of the last re-weighting step (:func:`surveysynth.privacy.tuning.reweight`).  ``c1`` remains the
+        scale of the weights before re-weighting.
     steps, asked : int
-        Number of steps of re-weighting that were taken, and number requested.
+        Number of re-weighting steps that were taken, and number that were requested.
     cap : float, optional
-        Overall bound that was declared, if it is neither the largest of ``bounds`` nor a clamp.
+        Declared overall bound, if it is neither the largest of ``bounds`` nor a clamp.
     risk : float array (U,)
-        Risks behind the privacy weights; NaN if weights do not come from risks.
+        Risks from which the privacy weights were computed; NaN if weights do not come from risks.
     """
 
     c1: float
@@ -89,12 +90,12 @@ class ProtectedFit:
 
     @property
     def weighted_down(self) -> float:
-        """Share of records (units) with alpha_i < 1.  The asymptotic guarantee needs a share that vanishes with n."""
+        """Share of units with alpha_i < 1.  The asymptotic guarantee needs a share that vanishes with n."""
         return float((self.alpha < 1).mean())
 
     @property
     def flatness(self) -> float:
-        """Smallest bound of the records with 0 < alpha_i < 1, over the largest bound; 1 without such records."""
+        """Smallest bound of the units with 0 < alpha_i < 1, divided by the largest bound.  1 without such units."""
         reduced = (self.alpha > 0) & (self.alpha < 1)
         return float(self.bounds[reduced].min() / self.bounds.max()) if reduced.any() else 1.0
 
@@ -109,6 +110,6 @@ class ProtectedFit:
 
 
 def times(alpha: Floats, bounds: Floats) -> Floats:
-    """Products alpha * bound; 0 where alpha is 0, even if the bound is infinite."""
+    """Return alpha * bounds.  A product is 0 where alpha is 0, even if the bound is infinite."""
     with np.errstate(invalid="ignore"):
         return np.where(alpha > 0, alpha * bounds, 0.0)

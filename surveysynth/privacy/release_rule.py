@@ -46,19 +46,20 @@ class IdentificationRule(Identification):
     radius : float, or one for each numeric outcome
         Radius of the ball, as a share of |y_i| or, if not ``relative``, in the unit of y.
     relative : bool
+        Whether radii are shares of |y_i|.
     floor : float, or one for each numeric outcome
-        Least radius, in the unit of y.
+        Smallest radius, in the unit of y.
 
     Raises
     ------
     InputError
-        The limit is out of range; or as :class:`surveysynth.MarginalRisk`.
+        The limit is out of range, or another argument is not valid (:class:`surveysynth.MarginalRisk`).
 
     Notes
     -----
     The rule depends on the confidential file, and epsilon does not cover the result of the rule.  Do not publish that a
-    release was blocked, since this depends on the file.  Epsilon does not cover data sets that are drawn again until
-    they pass either, since the file selects these data sets.  The rule and its numbers are published.
+    release was blocked, since this depends on the file.  If data sets are drawn again until they pass, the file selects
+    them, and epsilon does not cover this selection.  The rule and its numbers are published.
 
     Among M records with the same known variables the measure is at most (M - 1) / M.  For a unique record the measure
     is 0, although the known variables alone identify the record.  So the more variables the intruder knows, the fewer
@@ -114,7 +115,7 @@ class IdentificationRule(Identification):
             )
 
     def describe(self) -> str:
-        """State that the data sets passed, for the public report.
+        """Describe the rule that the data sets passed, for the public report.
 
         Returns
         -------

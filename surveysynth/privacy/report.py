@@ -23,25 +23,25 @@ PUBLIC_SUM = "the sum of the survey weights is public, as they are: the weights 
 
 
 def public_epsilon(exact: float, requested: float | None) -> float:
-    """Epsilon, rounded up to two decimals, but never above the requested epsilon."""
+    """Round epsilon up to two decimals, but not above the requested epsilon."""
     rounded = float(Decimal(str(float(exact))).quantize(Decimal("0.01"), ROUND_CEILING))
     return rounded if requested is None else min(rounded, requested)
 
 
 @dataclass(frozen=True)
 class PrivacyReport:
-    """The facts about the privacy of a release: public facts, and in ``internal`` the facts for the agency only.
+    """The privacy of a release: public facts and, in ``internal``, facts for the agency only.
 
     Attributes
     ----------
     kind : str
         ``asymptotic``, ``strict``, ``strict given alpha`` or ``none``.
     epsilon : float
-        Epsilon of the whole release, for neighbouring files that differ in whether one record's (one unit's)
-        confidential values take part.  Mechanisms with a fixed number of records blank these values; under the pseudo
-        posterior the record is added or removed.  It is the requested epsilon for this m, because the epsilon that was
-        reached depends on the file and is only in ``internal``.  If no epsilon was requested, it is the epsilon that
-        was reached, rounded up at two decimals, and ``data_dependent`` says so.  It is infinite for kind ``none``.
+        Epsilon of the whole release.  Neighbouring files differ in one record (or one protected unit): its confidential
+        values are blanked or, under the pseudo posterior, the record is added or removed.  The number is the requested
+        epsilon for this m, because the epsilon that was reached depends on the file and is only in ``internal``.  If no
+        epsilon was requested, the number is the epsilon that was reached, rounded up at two decimals, and
+        ``data_dependent`` says so.  The number is infinite for kind ``none``.
     mechanism : str
         ``noisy tables``, ``pseudo posterior``, ``weighted-e``, ``censored`` or ``perturbed histogram``.
     epsilon_replace_one : float
@@ -51,7 +51,8 @@ class PrivacyReport:
     m : int
         Number of synthetic data sets.
     draws : int
-        Number of posterior draws behind the maximum, including the released draws; 0 without a maximum.
+        Number of posterior draws, including the released draws, over which the Lipschitz bound is a maximum.  0 if
+        epsilon does not rest on such a bound.
     verdict : str
         A sentence on whether the sampler's diagnostics passed.
     assumptions : list of str
@@ -61,15 +62,15 @@ class PrivacyReport:
     publishable : bool
         False for a seeded run: anyone who knows the seed can undo the randomness.
     little_left : bool
-        Whether privacy weights keep less than 30% of the file's information, which the agency accepted by name.
+        Whether privacy weights keep less than 30% of the file's information.  The agency then accepted this by name.
     unit : str or None
         Column of the protected units, if they are groups of records.
     delta : float or None
-        Epsilon holds except with this probability, for all m data sets together; None for a pure epsilon.
+        Probability with which epsilon may fail to hold, for all m data sets together.  None for a pure epsilon.
     replaced : float or None
-        Epsilon for replaced values where it is not twice ``epsilon``, which is so under Gaussian noise.
+        ``epsilon_replace_one`` under Gaussian noise.  None if ``epsilon_replace_one`` is twice ``epsilon``.
     internal : dict
-        Exact numbers, for the agency only.  They are neither pickled nor copied.
+        Exact numbers, for the agency only, which are neither pickled nor copied.
     """
 
     kind: Kind
@@ -89,7 +90,7 @@ class PrivacyReport:
     internal: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The report without internal facts, for a pickle or a copy."""
+        """Return the state of the report without internal facts, for pickling and copying."""
         return vars(self) | {"internal": {}}
 
     @property
@@ -111,7 +112,7 @@ class PrivacyReport:
 
     @property
     def spent(self) -> str:
-        """Epsilon and its kind, in a few words."""
+        """Text with epsilon and the kind of the guarantee."""
         return "no epsilon" if self.kind == "none" else f"epsilon = {self.epsilon:g} ({self.kind}{self._up_to})"
 
     @property
@@ -120,7 +121,7 @@ class PrivacyReport:
 
     @property
     def neighbours(self) -> dict[str, float]:
-        """Epsilon by neighbour relation; empty without a guarantee."""
+        """Epsilon for each kind of neighbouring files, by a description of the kind.  Empty without a guarantee."""
         if self.kind == "none":
             return {}
         records = f"all records of one {self.unit!r}"
@@ -147,7 +148,7 @@ class PrivacyReport:
         return "randomness from the operating system; fit for publication once the assumptions hold"
 
     def public(self) -> dict[str, Any]:
-        """The report without internal facts, for the manifest."""
+        """Return the report as a dictionary without internal facts, for the manifest."""
         report = asdict(self)
         del report["internal"], report["publishable"]
         if not self.little_left:

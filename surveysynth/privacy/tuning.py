@@ -1,4 +1,4 @@
-"""Fits whose scale c1 is tuned to a target bound, with weights cut off or raised again, or with clamped contributions.
+"""Fits under privacy weights: tuning of their scale c1 to a target Lipschitz bound, re-weighting, and clamping.
 
 **Tuning** finds the scale c1 at which the Lipschitz bound is just below its target.
 
@@ -17,10 +17,10 @@ below the overall bound,
 
 with k such that the bound of the new fit is not above the bound of the first fit.  So one step turns any weights into
 weights of the inverse map, with M_i of the weighted fit in place of f_i of the unweighted fit.  Only weights of 0
-remain as they are.  At the fixed point alpha_i = min(1, Delta / M_i) under the fit with these weights: a record either
-has the bound Delta or counts in full.  The fixed point is reached only approximately, because M_i is a maximum over
-draws and differs from fit to fit.  Weights of units of different sizes are evened after each step (:mod:`.units`); the
-bounds of these units then remain below Delta.
+do not change.  At the fixed point alpha_i = min(1, Delta / M_i) under the fit with these weights: a record either
+has the bound Delta or has weight 1.  The fixed point is reached only approximately, because M_i is a maximum over
+draws and differs from fit to fit.  Weights of units of different sizes are evened after each step (:mod:`.units`), so
+the bounds of these units remain below Delta.
 """
 
 from __future__ import annotations
@@ -35,14 +35,17 @@ from ..errors import ModelError, PrivacyError
 from .protected_fit import ProtectedFit, PseudoLikelihood, times
 
 Floats = NDArray[np.float64]
-FITS = 10  # two or three are usual
+FITS = 10  # largest number of fits; two or three are usual
 START = 0.95  # first k (Hu, Savitsky & Williams 2020, section 2.2)
-CLOSER = 5  # searches of c1 over the draws of one fit, if its bounds change with c1
-EFFICIENCY = 0.9  # smallest effective share of the draws at which they are carried over without a refit
+CLOSER = 5  # largest number of searches of c1 on the draws of one fit, if the fit's bounds M_i change with c1
+EFFICIENCY = 0.9  # smallest effective share of the draws at which draws are carried over without a refit
 
 
 def weighted_fit(c1: float, alpha: Floats, pseudo: PseudoLikelihood) -> tuple[ProtectedFit, Floats]:
-    """The fit under alpha with its bounds, and M_i, the maximum of |log p_i| over the draws."""
+    """Fit under the privacy weights alpha.
+
+    Return the fit, and for every unit i the maximum M_i of |log p_i| over the posterior draws.
+    """
     posterior = pseudo.fit(alpha)
     M = pseudo.lipschitz(posterior, alpha)
     return ProtectedFit(c1, alpha, posterior, times(alpha, M)), M
@@ -56,16 +59,16 @@ def tune(
     start: float = 1.0,
     tolerance: float = 0.01,
 ) -> ProtectedFit:
-    """Find a fit with target (1 - tolerance) <= Delta <= target, or the fit with the largest Delta up to the target.
+    """Tune c1 so that the overall Lipschitz bound Delta of the fit is just below the target.
 
-    Delta is a maximum over draws and varies from fit to fit, especially if few records determine a
-    coefficient.  For that reason the search may not converge.
+    Delta is a maximum over draws and varies from fit to fit, especially if few records determine a coefficient.  So
+    the search may not converge; the result is then the fit with the largest Delta up to the target.
 
     Parameters
     ----------
     alpha : function of c1
-        Privacy weights of records (n,) or units (U,).  Weights of records increase with c1.  Weights of units are
-        evened, so a weight may decrease when c1 increases.
+        Privacy weights of the protected units.  Weights of single records increase with c1.  Weights of groups of
+        records are evened (:mod:`.units`), so a weight may decrease when c1 increases.
     pseudo : PseudoLikelihood
     target : float
         epsilon / (2 m), which Delta never exceeds.
@@ -110,26 +113,27 @@ def tune(
 
 
 def truncated(c1: float, alpha: Floats, risk: Floats, pseudo: PseudoLikelihood, target: float) -> ProtectedFit:
-    """Weighted-e: fit with alpha_i = 0 for records whose alpha_i f_i exceeds the target.
+    """Fit with privacy weight 0 for every record whose weighted bound alpha_i f_i exceeds the target (Weighted-e).
 
     Source: Hu, Williams & Savitsky 2025, section 2.2.
 
-    f_i is the bound under the unweighted fit.  This reproduces the counts of the authors' Table 1, which bounds under
-    the weighted fit do not.  The bounds of the new fit can exceed the target, as in the authors' section 4.2.
+    f_i is the bound under the unweighted fit: with these bounds the counts in the authors' Table 1 are reproduced, with
+    bounds under the weighted fit they are not.  The bounds of the new fit can exceed the target, as in the authors'
+    section 4.2.
 
     Parameters
     ----------
     c1, alpha, pseudo
         As for :func:`weighted_fit`.
     risk : float array (n,)
-        f_i.
+        The bounds f_i.
     target : float
         epsilon / (2 m).
 
     Raises
     ------
     PrivacyError
-        No record is left.
+        Every record would have weight 0.
     """
     cut = times(alpha, risk) > target
     if not alpha[~cut].any():
@@ -153,15 +157,16 @@ def reweight(first: ProtectedFit, pseudo: PseudoLikelihood, steps: int, *, toler
         The fit whose Delta is the guarantee: no later fit has a larger Delta.
     pseudo : PseudoLikelihood
     steps : int
-        Largest number of steps.  The search ends before at a step that does not raise the sum of the weights.
+        Largest number of steps.  The search ends sooner if a step does not raise the sum of the weights.
     tolerance : float
         Largest relative distance of a later Delta below the first Delta, tau of the algorithm.
 
     Returns
     -------
     ProtectedFit
-        The fit of the last step that raised the sum of the weights, or ``first`` if no step did; ``asked`` has the
-        requested steps.  Here k is set by the bound and may exceed 1; in the paper k is just below 1.
+        The fit of the last step that raised the sum of the weights, or ``first`` if no step did.  The number of
+        requested steps is added to ``asked``.  Here k is set by the bound and may exceed 1; in the paper k is just
+        below 1.
     """
     done, k = first, START
     logs: list[Floats] = []
@@ -188,14 +193,14 @@ def reweight(first: ProtectedFit, pseudo: PseudoLikelihood, steps: int, *, toler
 
 
 def censored_fit(c1: float, alpha: Floats, pseudo: PseudoLikelihood, clamp: float) -> ProtectedFit:
-    """The fit with every alpha_i log p_i clamped; ``invocations`` is the number of clamped units."""
+    """Fit with every alpha_i log p_i clamped to [-clamp, clamp], and count the records that reach the clamp."""
     posterior = pseudo.censored(alpha, clamp)
     bounds = times(alpha, pseudo.lipschitz(posterior, alpha))
     return ProtectedFit(c1, alpha, posterior, bounds, clamp, int((bounds >= clamp).sum()))
 
 
 def first_guess(alpha: Callable[[float], Floats], pseudo: PseudoLikelihood, target: float) -> float:
-    """A first c1 that saves fits: tuned on the model's pilot (FBS: exact draws, flat prior), or 1 if that fails."""
+    """Return a first c1 for :func:`tune`, tuned on a simpler version of the model, or 1 if this is impossible."""
     pilot = pseudo.model.pilot()
     if pilot is None:
         return 1.0
@@ -206,7 +211,7 @@ def first_guess(alpha: Callable[[float], Floats], pseudo: PseudoLikelihood, targ
 
 
 def _largest(alpha: Callable[[float], Floats], M: Floats, target: float, tolerance: float, start: float) -> float:
-    """A c1 with target (1 - tolerance) <= max_i alpha_i M_i <= target, by bisection on log c1."""
+    """Find a c1 with target (1 - tolerance) <= max_i alpha_i M_i <= target, or one that gives the largest weights."""
 
     def delta(c1: float) -> float:
         return float(times(alpha(c1), M).max())

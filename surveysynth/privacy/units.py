@@ -5,7 +5,7 @@ product of the densities of its records, so the group has the bound f_g = max_s 
 records.  All records of the group share one privacy weight alpha_g, and Delta is the largest alpha_g f_g.
 
 f_g grows with the number of records, so alpha_g would fall as groups become larger.  The fit would then describe small
-households, and means of variables that are correlated with size would be biased.  Therefore weights are evened.  Units
+households, and means of variables that are correlated with size would be biased.  Therefore weights are evened: units
 of similar size form a class, and the weights of a class are multiplied by the smallest class mean over the mean of
 this class (means are over records).  Afterwards all classes have the same mean weight.  No weight becomes larger, so
 Delta remains a bound.
@@ -26,7 +26,7 @@ from ..validation import rows
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-CLASS = (0.05, 10)  # least share of the records, and least number of units, of a class of sizes
+CLASS = (0.05, 10)  # smallest share of the records, and smallest number of units, in a class of unit sizes
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,21 +36,21 @@ class Unit:
     Attributes
     ----------
     column : str or None
-        Name of the column with the labels of the units.  For PSUs the names of the columns of strata and parent units
-        precede it, separated by commas.  None for single records.
+        Name of the column with the labels of the units.  For PSUs the names of the stratum column and of the columns of
+        parent units come first, separated by commas.  None for single records.
     by_record : int array (n,) or None
-        Unit of each record, 0 to U - 1.
+        Unit of each of the n records, from 0 to U - 1.  None for single records.
     """
 
     column: str | None = None
     by_record: Codes | None = None
 
     def count(self, n: int) -> int:
-        """Number of units U in n records."""
+        """Return the number U of units among n records."""
         return n if self.by_record is None else int(self.by_record.max()) + 1
 
     def spread(self, values: Floats) -> Floats:
-        """Values of units (U,) as values of their records (n,)."""
+        """Give each record the value of its unit: (U,) becomes (n,)."""
         return values if self.by_record is None else values[self.by_record]
 
     @property
@@ -60,16 +60,16 @@ class Unit:
 
     @property
     def classes(self) -> int:
-        """Number of classes of sizes between which privacy weights are evened; 1 if no weight needs evening."""
+        """Number of classes of unit sizes whose mean privacy weights are made equal.  1 for single records."""
         return 1 if self.by_record is None else int(size_classes(np.bincount(self.by_record)).max()) + 1
 
     def even(self, alpha: Floats, present: Floats | None = None) -> Floats:
-        """Evened privacy weights (U,), whose mean does not depend on the size of units: see :func:`even`."""
+        """Lower privacy weights (U,) so that their mean does not depend on the size of units: see :func:`even`."""
         return alpha if self.by_record is None else even(alpha, np.bincount(self.by_record), present)
 
 
 def even(alpha: Floats, size: Codes, present: Floats | None = None) -> Floats:
-    """Privacy weights, lowered so that every class of sizes has the mean weight of the class with the smallest mean.
+    """Lower privacy weights so that the means of all classes of unit sizes equal the smallest of these means.
 
     Parameters
     ----------
@@ -78,12 +78,12 @@ def even(alpha: Floats, size: Codes, present: Floats | None = None) -> Floats:
     size : int array (U,)
         Number of records of each unit, at least 1.
     present : float array (U,), optional
-        0 for units that the class means leave out, otherwise 1; by default the means include all units.
+        0 for units that are left out of the class means, otherwise 1.  By default no unit is left out.
 
     Returns
     -------
     float array (U,)
-        The evened weights.  No weight is larger than before.  All are 0 if all weights of one class are 0.
+        The lowered weights.  All weights are 0 if all weights of one class are 0.
     """
     size_class = size_classes(size)
     counted = size * (1.0 if present is None else present)
@@ -97,7 +97,7 @@ def even(alpha: Floats, size: Codes, present: Floats | None = None) -> Floats:
 
 
 def size_classes(size: Codes) -> Codes:
-    """Class of each unit by its size: class 0 has the largest units.
+    """Group units into classes of similar size.  Return the class of each unit; class 0 has the largest units.
 
     A class has at least 5% of the records and at least 10 units.  So a few very large units share a class with the
     next smaller ones; otherwise all weights would be lowered to the weights of the very large units, which are near 0.
@@ -119,7 +119,7 @@ def size_classes(size: Codes) -> Codes:
 
 
 def unit_of(design: SurveyDesign, column: str | None) -> Unit:
-    """The units of a column.  PSUs with the same label in different strata or parent units are different units.
+    """Return the units of a column.  PSUs with the same label in different strata or parent units are different.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def unit_of(design: SurveyDesign, column: str | None) -> Unit:
     if column is None:
         return Unit()
     if not isinstance(column, str):
-        raise InputError("unit must be the name of one column: that of households, say")
+        raise InputError("unit must be the name of one column, such as the column of households")
     missing = design.column(column).isna().to_numpy()
     if missing.any():
         raise InputError(

@@ -1,4 +1,4 @@
-"""The predictors of formulas such as ``"income ~ ."``: as many public columns and earlier outcomes as noise allows."""
+"""The predictors of formulas such as ``"income ~ ."``: public columns and earlier outcomes, if noise permits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from ..measuring.terms import terms_of
 from ..validation import positive, several
 
 ALL = "."
-GROUPS, WORTH = 3, 2.0  # fewest groups of an outcome; fewest records of a cell, in standard deviations of the noise
+GROUPS = 3  # assumed number of groups of an outcome
+WORTH = 2.0  # fewest records in a cell of a useful table, in standard deviations of the noise
 
 
 def written_out(
@@ -24,16 +25,16 @@ def written_out(
 ) -> Any:  # fmt: skip
     """Write out the predictors of formulas whose right-hand side is a dot.
 
-    A dot stands for the public columns and the earlier outcomes.  A column is left out if the noise would be too large
-    for its table: if a cell would have fewer records than ``WORTH`` standard deviations of the noise.  Columns with the
-    most levels are left out first.  The choice depends on public numbers only.
+    A dot stands for the public columns and the earlier outcomes.  A column is left out if the cells of its table would
+    on average have fewer records than ``WORTH`` standard deviations of the noise.  Columns with the most levels are
+    left out first.  The choice depends on public numbers only.
 
     Parameters
     ----------
     design : SurveyDesign
         Only the values of public columns and the types of other columns are used.
     formula : str, list of str, or another model
-        Formulas, or a model.  A formula without a dot, and a model, are returned as they are.
+        Formulas, or a model.  A formula without a dot, and a model, are returned unchanged.
     public : list of str, optional
         Columns for which a dot stands.
     epsilon, delta : float, optional
@@ -74,7 +75,7 @@ def written_out(
 
 
 def _outcomes(left: str) -> list[str]:
-    """The outcomes of a left-hand side, quoted as in a formula."""
+    """Return the outcomes of a formula's left-hand side, quoted as in a formula."""
     found = [column.removeprefix("C(").removesuffix(")") for column in several(sides_of(f"{left} ~ 1", "1")[0])]
     return [quoted(column, [column]) for column in found]
 
@@ -87,7 +88,7 @@ def _levels(name: str, outcomes: Mapping[str, Outcome] | None) -> int:
 
 
 def _worth_measuring(levels: Mapping[str, int], n: int, outcomes: int, budget: TableBudget | None) -> list[str]:
-    """The columns for whose tables the noise is not too large, in the given order.
+    """Return the columns whose tables have enough records for the noise, in the given order.
 
     Columns with the most levels are left out first.  At least one column remains.
     """

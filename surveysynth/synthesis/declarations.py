@@ -1,4 +1,4 @@
-"""The declarations that come before a file is counted: formulas, outcomes, units and totals."""
+"""Checks of the declarations for a strict release: formulas, outcomes, units and population totals."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ POPULATION = "population_total=, the public number of population units, which we
 
 
 def without_options(model: FBS | FBP) -> FBS | FBP:
-    """The model that its formula makes (ModelError: it has options, which noisy tables do not use)."""
+    """Return the model with its formula alone (ModelError if the model has options, which noisy tables do not use)."""
     if len(model.outcomes) > 1 and isinstance(model, FBP):
         raise ModelError("FBP synthesizes one outcome under Strict(): give FBS, or the formula")
     bare = type(model)(model.outcome, model.predictors)
@@ -53,14 +53,15 @@ def without_options(model: FBS | FBP) -> FBS | FBP:
 
 
 def in_sequence(formula: Formulas) -> tuple[FBS | FBP, dict[str, RightHandSide]]:
-    """One model of all outcomes, and the right-hand side of each outcome, by name.
+    """Return one model of all outcomes, and the right-hand side of each outcome by name.
 
     Raises
     ------
     InputError
-        Another model; an outcome in two formulas; a product of two earlier outcomes.
+        The model is neither a formula nor FBS nor FBP, an outcome is in two formulas, or a formula has a product of two
+        earlier outcomes.
     ModelError
-        A model with options for fits to records.
+        The model has options for fits to records.
     """
     if isinstance(formula, list | tuple) and formula and all(isinstance(one, str) for one in formula):
         models: list[FBS | FBP] = [FBS(one) for one in formula]
@@ -92,13 +93,13 @@ def schema_of(
     design: SurveyDesign, model: FBS | FBP, bounds: Bounds | None, outcomes: Mapping[str, Outcome] | None, *,
     complete: bool = True,
 ) -> dict[str, Outcome]:  # fmt: skip
-    """The declaration of each outcome, by name.
+    """Return the declaration of each outcome, by name.
 
     Raises
     ------
     InputError
-        A declaration is for a column that is not an outcome, or is not valid.  ``bounds`` fits no outcome or several.
-        With ``complete``, an outcome has no declaration.
+        A declaration is for a column that is not an outcome, or is not valid.  ``bounds`` could be for no outcome or
+        for several.  If ``complete`` is True: an outcome has no declaration.
     """
     if not isinstance(design, SurveyDesign):
         raise InputError(NO_DESIGN)
@@ -106,9 +107,9 @@ def schema_of(
     if isinstance(bounds, Mapping):
         given |= {outcome: Outcome(bounds=pair) for outcome, pair in bounds.items()}
     elif bounds is not None:
-        left = undeclared(design, [name for name in names if name not in given])
-        left = [name for name in left if name not in model.categorical] or left
-        numbers = [name for name in left if pd.api.types.is_numeric_dtype(design.typed(name).dtype)] or left
+        rest = undeclared(design, [name for name in names if name not in given])
+        rest = [name for name in rest if name not in model.categorical] or rest
+        numbers = [name for name in rest if pd.api.types.is_numeric_dtype(design.typed(name).dtype)] or rest
         if not numbers:
             raise InputError("bounds= is for an outcome that is a number and is not declared otherwise: leave it out")
         if len(numbers) > 1:
@@ -126,13 +127,13 @@ def schema_of(
     found = {name: wrong.check(_declared, design, name, given) for name in names}
     schema = {name: outcome for name, outcome in found.items() if outcome is not None}
     if complete and not wrong.found and (lacking := how_to_declare(design, model, schema)):
-        raise InputError(f"say {'; '.join(lacking)}")
+        raise InputError(f"give {'; '.join(lacking)}")
     wrong.refuse()
     return schema
 
 
 def _declared(design: SurveyDesign, name: str, given: Mapping[str, Outcome]) -> Outcome | None:
-    """The declaration of an outcome: the caller's, else that of the column's type, else None."""
+    """Return the declaration of an outcome, from the caller or from the column's type, or None if there is none."""
     column = design.typed(name)
     if name in OWN:
         raise InputError(f"{name}: tables have a column of that name; rename it")
@@ -147,7 +148,7 @@ def _declared(design: SurveyDesign, name: str, given: Mapping[str, Outcome]) -> 
 
 
 def how_to_declare(design: SurveyDesign, model: FBS | FBP, schema: Mapping[str, Outcome]) -> list[str]:
-    """Texts that name the arguments to give for the outcomes that have no declaration yet."""
+    """Return texts that name the arguments that are missing for outcomes without a declaration."""
     lines = []
     for name in model.outcomes:
         if name in schema or name not in design.columns or name in OWN:
@@ -167,7 +168,7 @@ def check_unit(design: SurveyDesign, outcomes: Sequence[str], unit: str | None) 
     if unit is None:
         return
     if not isinstance(unit, str):
-        raise InputError("unit must be the name of one column: that of households, say")
+        raise InputError("unit must be the name of one column, such as the column of households")
     check_cells(design.column(unit), unit)
     if unit in (*outcomes, design.weights_name, design.probs_name):
         raise InputError(f"unit {unit!r} is an outcome or a weight: a unit is a column of labels that stays as it is")
@@ -177,7 +178,7 @@ def public_totals(
     design: SurveyDesign, terms: Sequence[Term], total: float | Mapping[Any, float] | None, totals: Totals | None, *,
     public_weight: bool,
 ) -> tuple[float, dict[str, Floats]]:  # fmt: skip
-    """The population total, and totals of levels by term: as given, or as the weights were calibrated to them.
+    """Return the population total, and totals of levels by term, from arguments or the calibration of the weights.
 
     Raises
     ------
@@ -201,7 +202,7 @@ def public_totals(
     if public_weight:
         return float(design.weights.sum()) if total is None else check_enough(total, design.n), {}
     if total is None and not known:
-        raise InputError(f"say {POPULATION}, or weight='public'")
+        raise InputError(f"give {POPULATION}, or weight='public'")
     everybody = check_enough(next(iter(known.values())).sum() if total is None else total, design.n)
     wrong = [name for name, each in known.items() if abs(each.sum() / everybody - 1) > AGREE]
     if wrong:
@@ -210,13 +211,13 @@ def public_totals(
 
 
 def calibrated_total(design: SurveyDesign) -> float | None:
-    """The population total to which the weights were calibrated.  None if it is not a whole number."""
+    """Return the population total to which the weights were calibrated, or None if this is not a whole number."""
     whole = _whole(design.calibration.after.sum(keepdims=True)) if design.calibration.margins else None
     return None if whole is None else float(whole[0])
 
 
 def _calibrated_totals(design: SurveyDesign, terms: Sequence[Term]) -> dict[str, Floats]:
-    """Totals of the levels of the terms to which the weights were calibrated."""
+    """Return the totals of levels to which the weights were calibrated, by term."""
     margins, after = design.calibration.poststrata_names, design.calibration.after
     found: dict[str, Floats] = {}
     for term in terms:
@@ -228,20 +229,20 @@ def _calibrated_totals(design: SurveyDesign, terms: Sequence[Term]) -> dict[str,
 
 
 def _whole(totals: Floats) -> Floats | None:
-    """The whole numbers that equal sums of calibrated weights up to rounding.  None if a sum is not whole."""
+    """Round sums of calibrated weights to whole numbers.  Return None if a sum is not a whole number up to rounding."""
     whole = np.rint(totals)
     return whole if (whole > 0).all() and (np.abs(totals - whole) <= WHOLE * whole).all() else None
 
 
 def as_dict(given: Any, name: str, form: str) -> dict[Any, Any]:
-    """A mapping as a dictionary, empty for None.  InputError, with ``form`` as an example, if it is not a mapping."""
+    """Return a mapping as a dictionary, empty for None (InputError for other values, with ``form`` as an example)."""
     if not isinstance(given, Mapping | None):
         raise InputError(f"{name} must be a mapping, {form}")
     return dict(given or {})
 
 
 def _level_totals(terms: Mapping[str, Term], name: str, given: Mapping[Any, float]) -> Floats:
-    """The totals of a term in the order of its levels (InputError if they do not match the levels)."""
+    """Return the totals of a term in the order of the term's levels (InputError if totals do not match the levels)."""
     if name not in terms:
         raise InputError(f"population_totals: {name!r} is no term of the formula ({', '.join(terms) or 'it has none'})")
     if not isinstance(given, Mapping):
@@ -257,5 +258,5 @@ def _level_totals(terms: Mapping[str, Term], name: str, given: Mapping[Any, floa
 
 
 def left_hand_side(formula: str) -> list[str]:
-    """The columns on the left-hand side of a formula."""
+    """Return the columns on the left-hand side of a formula."""
     return [category(name) or name for name in several(sides_of(formula, "")[0])]

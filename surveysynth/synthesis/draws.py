@@ -35,7 +35,7 @@ def choose_draws(
     Raises
     ------
     PrivacyError
-        Too few unused draws are left.
+        There are too few unused draws.
     """
     chains = rng.permutation(np.unique(posterior.chain))
     before = np.asarray(used, dtype=np.intp)
@@ -72,7 +72,7 @@ def _autocorrelation(posterior: Draws, chain: NDArray[np.intp], lag: int) -> flo
 
 
 def verdict(posterior: Draws) -> str:
-    """A sentence on whether the sampler's diagnostics passed."""
+    """Return a sentence on whether the sampler's diagnostics passed."""
     failed = posterior.failures
     if posterior.diagnostics.exact and not failed:
         return "The draws are independent, without Markov chains."

@@ -23,12 +23,12 @@ from ..validation import several
 
 Bools = NDArray[np.bool_]
 
-ROUNDS = 100  # of records that obey a rule with a probability of 5%, 6 in a thousand still break it after 100 draws
+ROUNDS = 100  # if a draw obeys a rule with probability 5%, the chance that all 100 draws break the rule is 0.6%
 RULES_TEXT = "public rules that every synthetic record obeys, those that broke one drawn again: {}"
 
 
 def check_rules(rules: Sequence[str] | str | None, columns: Sequence[str], entry: str = "edits") -> list[str]:
-    """The rules as a list, after a check that they are conditions on given columns.
+    """Check that rules are conditions on given columns, and return them as a list.
 
     ``entry`` is the name of the rules in messages.
 
@@ -52,7 +52,7 @@ def check_rules(rules: Sequence[str] | str | None, columns: Sequence[str], entry
 
 
 def check_derived(derived: Mapping[str, str] | None, frame: pd.DataFrame) -> dict[str, RowWise]:
-    """The derived columns by name, each as a function of the frame.
+    """Check expressions for derived columns.  Return, for each name, a function that computes the column from a frame.
 
     An expression may use the derived columns listed before it.  Each expression is computed here once, so an error
     appears before any epsilon is spent.
@@ -114,7 +114,7 @@ def redrawn(
 
 
 def _mixed(made: Synthetic, other: Synthetic, there: Bools) -> Synthetic:
-    """The data set ``made``, with the records ``there`` taken from ``other``."""
+    """Return the data set ``made`` after the records marked by ``there`` have been replaced by those of ``other``."""
 
     def mixed(mine: Any, theirs: Any) -> Any:
         return None if mine is None else np.where(there.reshape(-1, *[1] * (np.ndim(mine) - 1)), theirs, mine)

@@ -34,7 +34,7 @@ from .synthetic_design import assemble, count_roles_of, public_columns, public_f
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-BLOCK = 4_000_000  # contributions in memory at once
+BLOCK = 4_000_000  # largest number of contributions in memory at once
 LITTLE_LEFT = (
     f"the privacy weights keep less than {LEAST_INFORMATION:.0%} of the file's information, so nothing is released: "
     "means and totals of the synthetic files could be far off, more than their intervals say. {}, or accept "
@@ -44,7 +44,7 @@ LITTLE_LEFT = (
 
 @dataclass(frozen=True, repr=False)
 class DataSets:
-    """The data sets of a release, facts for the agency only, and the roles for standard errors of counts.
+    """The data sets of a release, facts for the agency only, and the design roles for standard errors of counts.
 
     ``redrawn`` has, for each data set, the share of records that broke an edit rule and were drawn again.
     """
@@ -73,9 +73,9 @@ class Fit(FittedModel):
     Attributes
     ----------
     design : SurveyDesign
-        The confidential file, without records that were left out.
+        The confidential file, without the records that were not fitted.
     rows : int array (n,)
-        Row in the file of each record of ``design``, from 0.
+        Row in the file of each of the n records of ``design``, from 0.
     synthesizer : Synthesizer
         The model.
     mechanism : RecordMechanism
@@ -134,9 +134,9 @@ class Fit(FittedModel):
         Returns
         -------
         Fit
-            A fit that shares :attr:`epsilon_spent` with this fit.  If no weight can be raised, it has the same draws
-            and privacy weights.  Re-weighted fits make no corrections (``debias``, the spread between PSUs,
-            shares).
+            A fit that shares :attr:`epsilon_spent` with this fit.  If no weight can be raised, draws and privacy
+            weights are those of this fit.  Re-weighted fits make no corrections: neither ``debias``, nor those of the
+            spread between PSUs and of shares.
 
         Raises
         ------
@@ -187,7 +187,7 @@ class Fit(FittedModel):
         return self.protect(pseudo, present, lambda text: None)
 
     def log_ratio(self, other: ProtectedFit, posterior: Draws) -> Floats:
-        """Log pseudo likelihood under another fit of this file minus that under this fit, at draws of one of the two.
+        """Return by how much the log pseudo likelihood is larger under another fit of this file than under this fit.
 
         Parameters
         ----------
@@ -213,17 +213,17 @@ class Fit(FittedModel):
         return total
 
     def contributions(self, records: Codes) -> Floats:
-        """Contributions of records to the log pseudo likelihood at every draw: alpha_i log p_i, clamped by a clamp.
+        """Return the contributions of some records to the log pseudo likelihood: alpha_i log p_i, after any clamp.
 
         Parameters
         ----------
         records : int array (r,)
-            Positions of records, from 0.
+            Positions of r records, from 0.
 
         Returns
         -------
         float array (S, r)
-            One row for each draw.
+            One row for each of the S draws.
         """
         alpha, clamp = self.unit.spread(self.weighted.alpha)[records], self.weighted.clamp
         added = times(alpha, self.synthesizer.log_density(self.records.subset(records), self.weighted.posterior))
@@ -249,11 +249,11 @@ class Fit(FittedModel):
         epsilon : float, optional
             Largest epsilon of this release.  The default is the epsilon of the fit.
         debias : bool
-            Correct the released draws for the effect of privacy weights on the model, by the
+            Correct the released draws for the effect of privacy weights, or of the clamp, on the model, by the
             model's own rule (:mod:`surveysynth.models.corrections`).  This assumes that the model is right.  The
-            correction uses c1.  If c1 was tuned on this file, c1 is not published, and the correction is **not covered
-            by epsilon**, as the report says.  With ``PseudoPosterior(c1=...)`` the correction is post-processing.  It
-            is post-processing as well under ``Censored(weighted=False)``, where it corrects for the clamp.
+            correction for privacy weights uses c1.  If c1 was tuned on this file, c1 is not published, and the
+            correction is **not covered by epsilon**, as the report says.  With ``PseudoPosterior(c1=...)`` and with
+            ``Censored(weighted=False)`` the correction is post-processing.
         accept_diagnostics : list of str
             Names of the faults that you accept: failed diagnostics ("divergences", "rhat", "ess_bulk",
             "ess_tail"), and "information": privacy weights keep less than 30% of the file's information.
@@ -277,16 +277,16 @@ class Fit(FittedModel):
         ------
         InputError
             An edit rule is not a condition on columns of the files.  ``accept_diagnostics`` is given under the censored
-            mechanism, or has an unknown name.  ``debias`` is given where privacy weights are not a function of a
+            mechanism, or has an unknown name.  ``debias`` is given although privacy weights are not a function of a
             record's risk and constants (linear map, risks by counting, re-weighting), in a paper's setting, for FBP
-            with effects of PSUs, or for units of several records without such effects.  The file does not have what
-            ``rule`` needs.  ``m`` or ``epsilon`` is not valid, or the ledger has this release already.
+            with effects of PSUs, or for units of several records without such effects.  The file does not have the
+            columns of ``rule``.  ``m`` or ``epsilon`` is not valid, or the ledger has this release already.
         PrivacyError
-            m data sets would spend more than epsilon or more than the ledger's cap leaves, or too few unused draws are
-            left.  Or the data sets break ``rule``; then nothing is spent.
+            m data sets would spend more than epsilon or exceed the ledger's cap, or there are too few unused draws.  Or
+            the data sets break ``rule``; then nothing is spent.
         NotFitForRelease
-            A diagnostic failed, or privacy weights keep less than 30% of the file's information, and this was not
-            accepted by name.
+            A diagnostic failed, or privacy weights keep less than 30% of the file's information, and the agency did not
+            accept this by name.
         ModelError
             Some records break an edit rule in each of 100 draws.  Nothing is spent.
         """
@@ -374,10 +374,10 @@ class Fit(FittedModel):
         return DataSets(tuple(datasets), {"rows": rows}, count_roles, shares)
 
     def _spending(self, m: int | None, epsilon: float | None) -> Spending:
-        """The budget of m data sets (PrivacyError if they would spend more than the requested epsilon)."""
+        """Return the budget of m data sets (PrivacyError if m data sets would exceed the requested epsilon)."""
         m = whole(self.budget.m if m is None else m, "m", MOST_DATASETS)
         if epsilon is not None and self.kind == "none":
-            raise InputError("what is drawn given the confidential records has no epsilon, and none is to be named")
+            raise InputError("what is drawn given the confidential records has no epsilon: leave epsilon out")
         asked = self.budget.epsilon if epsilon is None else positive(epsilon, "epsilon")
         if asked is not None and self.budget_of(m).spent(self.delta) > asked:
             raise PrivacyError(
@@ -387,7 +387,7 @@ class Fit(FittedModel):
         return Spending(m, asked, None if self.kind == "none" else self._published_epsilon(m, asked))
 
     def _corrected_draws(self, positions: list[int], debias: bool) -> SelectedDraws:
-        """The draws of a release, corrected for privacy weights or the clamp if requested or always done."""
+        """Return the draws of a release, corrected if ``debias`` is requested or the model always corrects draws."""
         model, records = self.synthesizer, self.records
         if not (debias or self.corrected):
             return SelectedDraws(positions, self.draws, positions)
@@ -405,7 +405,7 @@ class Fit(FittedModel):
     def _edited(
         self, simulated: list[Synthetic], selected: SelectedDraws, rules: Sequence[str], public: pd.DataFrame
     ) -> tuple[list[Synthetic], list[float]]:
-        """Data sets that obey the edit rules, and for each data set the share of records that were drawn again."""
+        """Draw records again until all obey the edit rules.  Return data sets, and each one's share of such records."""
         if not rules:
             return simulated, []
 
@@ -419,7 +419,7 @@ class Fit(FittedModel):
         return [made for made, _ in found], [share for _, share in found]
 
     def _enforce(self, rule: IdentificationRule | None, simulated: Sequence[Synthetic]) -> None:
-        """Refuse data sets that break the rule.  Their draws were not released, so they may be used again."""
+        """Refuse data sets that break the rule.  Their draws were not released, and may be used again."""
         if rule is None:
             return
         try:
@@ -430,7 +430,7 @@ class Fit(FittedModel):
             raise
 
     def _refuse_unfit(self, accepted: Sequence[str]) -> None:
-        """Refuse failed diagnostics, and too little information, unless they were accepted by name."""
+        """Refuse failed diagnostics, and too little information, unless the agency accepted these by name."""
         failed = [name for name in self.draws.failures if name not in accepted]
         # a strict guarantee needs exact draws, so no failure can be accepted
         accept = "" if self.kind == "strict" else f"; or accept the failure by name: accept_diagnostics={failed}"
@@ -444,31 +444,31 @@ class Fit(FittedModel):
             raise NotFitForRelease(LITTLE_LEFT.format(self.mechanism.more_left))
 
     def _expense(self, spending: Spending, positions: Sequence[int]) -> Expense:
-        """The expense of a release of these draws.  The id is random; with a seed it is computed from the draws."""
+        """Return the ledger expense of a release.  Its id is random or, with a seed, computed from the draws."""
         released = self.draws.subset(positions).values.values()
         id = id_of("draws", *released) if self.seeded else new_id()
         replaced = None if spending.epsilon is None else 2 * spending.epsilon
         return Expense("draws", spending.epsilon, replaced, id)
 
     def _spent_by(self, m: int) -> list[float]:
-        """The epsilon that each of m data sets spends; infinite for the kind "none"."""
+        """Return the epsilon that each of m data sets spends, which is infinite for the kind "none"."""
         return [np.inf if self.kind == "none" else Budget(None, 1).spent(self.delta)] * m
 
     def _published_epsilon(self, m: int, asked: float | None) -> float:
-        """The epsilon of m data sets that is published.
+        """Return the epsilon that is published for m data sets.
 
-        If the bounds of the fit are within the request, it is the epsilon of the requested bound, because the epsilon
-        that was reached would reveal something about the file.  Otherwise it is the named epsilon or, if none was
-        named, the epsilon that was reached, rounded up.
+        If the fit's bound is within the request, this is the epsilon of the requested bound, because the epsilon that
+        was reached would reveal something about the file.  Otherwise this is the requested epsilon or, if none was
+        requested, the epsilon that was reached, rounded up.
         """
         if asked is not None and not self.within_request:
             return asked
         return public_epsilon(self.budget_of(m).spent(self.budget.bound if self.within_request else self.delta), asked)
 
     def _variance_factor(self, draws: Sequence[int], *, corrected: bool) -> float | None:
-        """The factor by which the clamp raises variances, from released draws alone.
+        """Return the factor by which the clamp raises variances, computed from released draws alone.
 
-        None if there are privacy weights, or if the factor cannot be computed.
+        None without a clamp, with privacy weights, or if the factor cannot be computed.
         """
         if not self.mechanism.clamp_alone:
             return None

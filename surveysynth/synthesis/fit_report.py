@@ -65,10 +65,10 @@ def report(
     fit: FittedModel, spending: Spending, debias: bool, factor: float | None, rule: IdentificationRule | None,
     edits: Sequence[str] = (), redrawn: Sequence[float] = (),
 ) -> PrivacyReport:  # fmt: skip
-    """The privacy report of a release: guarantee, assumptions, and internal numbers.
+    """Return the privacy report of a release.
 
-    ``edits`` are the rules that all records obey.  ``redrawn`` has, for each data set, the share of records that broke
-    a rule at first.
+    ``factor`` is the factor by which the clamp raises variances, and ``edits`` are the rules that all records obey.
+    ``redrawn`` has, for each data set, the share of records that were drawn again because they broke a rule.
     """
     assumptions = notes(fit, spending, debias, factor) + ([RULES_TEXT.format("; ".join(edits))] if edits else [])
     d = fit.draws.diagnostics
@@ -98,7 +98,7 @@ def report(
 
 
 def notes(fit: FittedModel, spending: Spending, debias: bool, factor: float | None) -> list[str]:
-    """The assumptions of a release, in sentences."""
+    """Return sentences on the assumptions of a release."""
     posterior = fit.draws
     total = total_text(fit.population_total, public_weights=fit.public_weights)
     found = [
@@ -113,7 +113,7 @@ def notes(fit: FittedModel, spending: Spending, debias: bool, factor: float | No
     if not posterior.diagnostics.exact:
         what = fit.mechanism.posterior
         found.append(f"draws by Markov chain Monte Carlo stand in for exact draws from the {what} posterior")
-    if fit.weighted.asked or not (fit.constants_given or fit.kind == "none"):  # says "may", as it does not look
+    if fit.weighted.asked or not (fit.constants_given or fit.kind == "none"):  # "may": this is not recorded
         found.append(
             "draws of a fit under nearby privacy weights may have been carried over to the weights of this release "
             "by importance weights (effective share of the draws at least 90%)"
@@ -134,7 +134,7 @@ def notes(fit: FittedModel, spending: Spending, debias: bool, factor: float | No
 
 
 def separation(fit: FittedModel, spending: Spending) -> str:
-    """A sentence on the distance between released draws; an empty text for exact draws and for a single draw."""
+    """Return a sentence on the distance between released draws, which is empty for exact draws and a single draw."""
     if fit.draws.diagnostics.exact or len(fit.used) == 1:
         return ""
     if spending.lag == 0:
@@ -143,7 +143,7 @@ def separation(fit: FittedModel, spending: Spending) -> str:
 
 
 def bias_text(fit: FittedModel, debias: bool) -> list[str]:
-    """Sentences on the biases that the mechanism causes, on their correction and on the mechanism's assumptions."""
+    """Return sentences on biases from the mechanism, on the correction of biases, and on further assumptions."""
     found = fit.mechanism.bias_text(fit.weighted, debias)
     if fit.mechanism.clamps:
         found += [NEIGHBOURS] if fit.public_weights else [NEIGHBOURS, SCALED]
@@ -152,14 +152,14 @@ def bias_text(fit: FittedModel, debias: bool) -> list[str]:
         found.append(CORRECTED.format(" and ".join(fit.corrected)))
     if fit.constants_given and (debias or fit.corrected):
         found.append(BY_GIVEN_CONSTANTS)
-    left = [what for what in fit.biased if what not in fit.corrected]
-    if left:
-        found.append(NOT_CORRECTED.format(" and ".join(left)))
+    uncorrected = [what for what in fit.biased if what not in fit.corrected]
+    if uncorrected:
+        found.append(NOT_CORRECTED.format(" and ".join(uncorrected)))
     return found
 
 
 def depends(fit: FittedModel, debias: bool, rule: IdentificationRule | None, *, reached: bool) -> list[str]:
-    """Sentences on facts that were computed from the confidential file and that epsilon does not cover.
+    """Return sentences on facts that were computed from the confidential file and that epsilon does not cover.
 
     ``reached`` is True if the report prints an epsilon that was not requested.
     """
@@ -189,7 +189,7 @@ def depends(fit: FittedModel, debias: bool, rule: IdentificationRule | None, *, 
 
 
 def method(fit: FittedModel, debias: bool) -> dict[str, Any]:
-    """Public facts about package, engine, model and corrections, for the manifest."""
+    """Return public facts about package, engine, model and corrections, for the manifest."""
     posterior = fit.draws
     constants = {"covered_by_epsilon": fit.constants_given}
     constants |= fit.mechanism.constants(fit.weighted, fit.budget.bound)
@@ -203,7 +203,7 @@ def method(fit: FittedModel, debias: bool) -> dict[str, Any]:
 
 
 def internal(fit: FittedModel) -> dict[str, Any]:
-    """For the agency only: risks and privacy weights of all records, and the draws that were not used."""
+    """Return risks and privacy weights of all records, and the unused draws, for the agency only."""
     posterior = fit.draws
     unused = np.setdiff1d(np.arange(posterior.size), fit.used)
     columns = {name: fit.unit.spread(column) for name, column in fit.mechanism.record_columns(fit.weighted).items()}

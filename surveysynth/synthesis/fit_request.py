@@ -45,7 +45,7 @@ UNEVEN = (
     "the units that epsilon protects have different numbers of records, and are too few to make their privacy weights "
     "the same at every size: large ones count less, and means that go with their size can be off"
 )
-M_OF_RECORDS = 3  # data sets, each of which spends a part of epsilon
+M_OF_RECORDS = 3  # default number of data sets from a fit to records; each data set spends a part of epsilon
 NO_RECORDS = (
     "records are fitted under mechanism=PseudoPosterior(), WeightedE() or Censored(). Strict() counts them: it is the "
     "default of synthesize() and measure()"
@@ -67,7 +67,7 @@ class FitRequest:
     design : SurveyDesign
         The confidential file, without records that are left out.
     rows : int array (n,)
-        Row in the file of each record of ``design``, from 0.
+        Row in the file of each of the n records of ``design``, from 0.
     synthesizer, mechanism, policy
         As for :func:`surveysynth.fit`.
     budget : Budget
@@ -77,9 +77,9 @@ class FitRequest:
     notes : list of str
         Sentences of the report on records that are left out, on clusters and on units.
     warnings : list of str
-        Sentences that warn of records that are left out.
+        Warnings about records that are left out.
     reweight : int
-        Number of steps of re-weighting.
+        Number of re-weighting steps.
     engine : Engine
     coded : dict of str to dtype
         Types of the categories that are coded as numbers.
@@ -108,7 +108,7 @@ class ReleaseRequest:
     ----------
     debias : bool
     accepted : sequence of str
-        Names of the faults that the caller accepts.
+        Names of failed diagnostics, or "information", that the caller accepts.
     ledger : Ledger or None
     rule : IdentificationRule or None
     edits : list of str
@@ -204,9 +204,9 @@ def release_request(
     Parameters
     ----------
     epsilon : float or None
-        Epsilon for which the ledger's cap is checked before the fit; None if the fit exists and checks its own.
+        Epsilon that must not exceed the ledger's cap.  None if the model is fitted already and the cap checked later.
     reweighted : int
-        Number of steps of re-weighting.
+        Number of re-weighting steps.
     design, model, mechanism, ...
         As for :meth:`Fit.release`.
 
@@ -239,7 +239,7 @@ def _check_tolerance(tolerance: float) -> None:
 
 
 def _set_by_policy(policy: Policy, given: Mapping[str, Any]) -> tuple[Synthesizer, int, Censored]:
-    """The model, m and mechanism of a policy (InputError if one of these or epsilon is given as well)."""
+    """Return the model, m and mechanism of a policy (InputError if one of these or epsilon is given as well)."""
     if not isinstance(policy, Policy):
         raise InputError("policy must be a surveysynth.Policy: Policy.from_historical(...) or Policy.load(...)")
     twice = [name for name, value in given.items() if value is not None]
@@ -252,12 +252,13 @@ def check_kinds(
     design: SurveyDesign, synthesizer: Synthesizer | str | Sequence[Synthesizer | str] | None,
     mechanism: Mechanism | None,
 ) -> tuple[Synthesizer, RecordMechanism]:  # fmt: skip
-    """The model and the mechanism of a fit to records.
+    """Return the model and the mechanism of a fit to records, after a check of their types.
 
     Raises
     ------
     InputError
-        ``design`` is not a design, ``synthesizer`` is not a model, or ``mechanism`` is not one that fits records.
+        ``design`` is not a design, ``synthesizer`` is not a model, or ``mechanism`` is not a mechanism for fits to
+        records.
     """
     if not isinstance(design, SurveyDesign):
         raise InputError(NO_DESIGN)
@@ -274,7 +275,7 @@ def check_kinds(
 
 
 def given_once(epsilon: float | None, mechanism: Mechanism | None) -> float | None:
-    """The epsilon of a release, from the call or from the mechanism (InputError if both have one)."""
+    """Return the epsilon of a release, from the call or from the mechanism (InputError if both have an epsilon)."""
     own = None if mechanism is None else mechanism.epsilon
     if epsilon is not None and own is not None:
         raise InputError("epsilon is given twice: to synthesize and to the mechanism; give it once")
@@ -282,7 +283,7 @@ def given_once(epsilon: float | None, mechanism: Mechanism | None) -> float | No
 
 
 def _check_names(synthesizer: Synthesizer, unit: str | None) -> None:
-    """Refuse a category that has the name of a column of tables, and a unit that is synthesized (InputError)."""
+    """Refuse a categorical outcome named like a column of the tables, and a unit that is an outcome (InputError)."""
     taken = [name for name in synthesizer.categorical if name in OWN]
     if taken:
         raise InputError(f"{', '.join(taken)}: tables have columns of that name; rename it")
@@ -293,28 +294,27 @@ def _check_names(synthesizer: Synthesizer, unit: str | None) -> None:
 
 
 def _budget(epsilon: float | None, m: int | None, synthesizer: Synthesizer, mechanism: RecordMechanism) -> Budget:
-    """The budget of a fit (InputError if epsilon is missing, is given twice, or cannot hold for the model)."""
+    """Return the budget of a fit (InputError if epsilon is missing, is given twice, or cannot hold for the model)."""
     budget = Budget(given_once(epsilon, mechanism), M_OF_RECORDS if m is None else m)
     if synthesizer.from_records:
         _refuse_epsilon(budget.epsilon, mechanism)
     elif budget.epsilon is None and mechanism.needs_epsilon:
-        raise InputError("say how much privacy to spend: epsilon=, for the whole release of m data sets")
+        raise InputError("give the privacy budget: epsilon=, for the whole release of m data sets")
     return budget
 
 
 def _refuse_epsilon(epsilon: float | None, mechanism: RecordMechanism) -> None:
-    """Refuse an epsilon for synthetic values that are drawn given the confidential values (method 11.10)."""
+    """Refuse an epsilon for synthetic values that are drawn given the confidential values (InputError)."""
     if epsilon is not None or mechanism.needs_epsilon:
         raise InputError(
             "allocation='posterior' draws what is published given the confidential value of each record "
             "(Hu, Savitsky & Williams 2022b, eq. 7): no "
-            "epsilon holds for it, and none is to be named. Say mechanism=PseudoPosterior(c1=...), whose release is of "
+            "epsilon holds for it, so leave epsilon out. Use mechanism=PseudoPosterior(c1=...), whose release is of "
             "kind 'none', or allocation='prior'"
         )
 
 
 def _units_text(design: SurveyDesign, unit: Unit) -> list[str]:
-    """Sentences of the report on units of several records."""
     if unit.by_record is None:
         return []
     uneven = [UNEVEN] if unit.differ and unit.classes == 1 else []
@@ -322,7 +322,7 @@ def _units_text(design: SurveyDesign, unit: Unit) -> list[str]:
 
 
 def check_accepted(accepted: Sequence[str], mechanism: RecordMechanism) -> None:
-    """Refuse unknown names of faults, and names that the mechanism does not let anyone accept (InputError)."""
+    """Refuse unknown names of failed diagnostics, and all names if the mechanism forbids to accept any (InputError)."""
     names = ("divergences", "rhat", "ess_bulk", "ess_tail", "information")
     listed = isinstance(accepted, list | tuple | set | frozenset)
     if not listed or not set(as_list(accepted)) <= set(names):
@@ -345,8 +345,8 @@ def check_rule(
 def check_debias(synthesizer: Synthesizer | None, mechanism: RecordMechanism, reweighted: bool) -> None:
     """Raise InputError if ``debias`` is not available.
 
-    It needs privacy weights that are a function of a record's risk and constants, without re-weighting, and a model
-    that has a correction and is not in a paper's setting.
+    ``debias`` needs a clamp without privacy weights, or privacy weights that are a function of a record's risk and
+    constants.  Fits must not be re-weighted, and the model must have a correction and not be in a paper's setting.
     """
     mechanism.check_debias()
     if reweighted:
@@ -358,7 +358,7 @@ def check_debias(synthesizer: Synthesizer | None, mechanism: RecordMechanism, re
 
 
 def check_steps(steps: int, mechanism: RecordMechanism) -> int:
-    """The number of steps of re-weighting (InputError if it is not valid, or the mechanism has no bounds to raise)."""
+    """Return the number of re-weighting steps (InputError if the number is not valid or re-weighting is impossible)."""
     steps = int(steps) if isinstance(steps, bool | np.bool_) else steps
     if isinstance(steps, int | np.integer) and steps == 0:
         return 0

@@ -32,8 +32,8 @@ Protect = Callable[[PseudoLikelihood, Floats, Callable[[str], None]], ProtectedF
 class Spending:
     """The budget of one release: m draws, the requested epsilon ``asked``, and the published ``epsilon``.
 
-    ``epsilon`` is None for the kind "none".  ``lag`` is the largest autocorrelation between released draws of one
-    chain.
+    ``epsilon`` is None for the kind "none".  ``lag`` is the largest absolute autocorrelation of a parameter between
+    released draws of one chain.
     """
 
     m: int
@@ -59,7 +59,7 @@ class FittedModel:
     report_notes: list[str]
     sampler: Sampler = field(repr=False)
     streams: Streams = field(repr=False)
-    protect: Protect = field(repr=False)  # makes the protected fit with the arguments that were given to :func:`fit`
+    protect: Protect = field(repr=False)  # repeats the protected fit with the arguments of :func:`fit`
     seeded: bool
     used: list[int] = field(default_factory=list)
     spent: list[float] = field(default_factory=list)  # epsilon of each data set, including those of re-weighted fits
@@ -77,7 +77,7 @@ class FittedModel:
 
     @property
     def risk(self) -> Floats:
-        """Risks of the records or units (U,), from which the privacy weights were computed."""
+        """Risk of each protected record or unit, from which the privacy weight was computed."""
         return self.weighted.risk
 
     @property
@@ -92,7 +92,7 @@ class FittedModel:
 
     @property
     def little_left(self) -> bool:
-        """Whether privacy weights keep so little information that a release must be accepted by name."""
+        """Whether privacy weights keep less than 30% of the information, so that the agency must accept a release."""
         return self.information is not None and self.information < LEAST_INFORMATION
 
     @property
@@ -109,7 +109,7 @@ class FittedModel:
 
     @property
     def weights_from_file(self) -> bool:
-        """Whether a record's privacy weight depends on other records: on their risks, or on constants tuned on them."""
+        """Whether a record's privacy weight depends on other records, through risks or tuned constants."""
         return self.policy is None and self.mechanism.weights_from_file
 
     @property
@@ -122,7 +122,7 @@ class FittedModel:
 
     @property
     def biased(self) -> dict[str, bool]:
-        """The parts of the model that privacy weights bias much, each with whether the model can correct it."""
+        """Parts of the model with a large bias from privacy weights, and whether the model can correct each bias."""
         model = self.synthesizer
         return model.biased(self.records, self.unit.by_record) if isinstance(model, Debiasable) else {}
 
@@ -142,16 +142,16 @@ class FittedModel:
 
     @property
     def within_request(self) -> bool:
-        """Whether the requested epsilon bounds the release.  Under a given c1 it may not."""
+        """Whether the fit's Lipschitz bound is within the requested epsilon, which a given c1 does not ensure."""
         return self.budget.epsilon is not None and self.delta <= self.budget.bound
 
     @property
     def public_weights(self) -> bool:
-        """Whether the survey weights are published as they are."""
+        """Whether the survey weights are published unchanged."""
         return self.records.public_weights is not None
 
     def budget_of(self, m: int) -> Budget:
-        """The budget of m data sets from this fit.
+        """Return the budget of m data sets from this fit.
 
         Parameters
         ----------

@@ -48,7 +48,7 @@ Floats = NDArray[np.float64]
 
 NEEDS = (
     "releases are strict unless mechanism= says otherwise: pure differential privacy at the file's own size, with "
-    "intervals that carry what privacy costs. Give {}. Or say mechanism=PseudoPosterior(), whose guarantee is "
+    "intervals that include the noise. Give {}. Or use mechanism=PseudoPosterior(), whose guarantee is "
     "asymptotic and which weights rare records down"
 )
 INFORMATION = "The privacy weights keep {}% of the file's information (not for publication)."
@@ -97,8 +97,8 @@ def fit(
         of a policy, is strict; that of ``Censored(weighted=True)`` is strict given the privacy weights; the guarantees
         of ``PseudoPosterior`` and ``WeightedE`` are asymptotic.
     policy : Policy, optional
-        Model, epsilon, m and privacy weights of ``Censored`` that were set on a historical file.  They do not depend on
-        this file, and must not be given as arguments.
+        Model, epsilon, m and privacy weights of ``Censored`` that were set on a historical file.  These do not depend
+        on this file, and must not be given as arguments as well.
     population_total : float or mapping of stratum to float, optional
         Public number of population units to which the synthetic weights add up, as one number or for
         each stratum (these totals then have no standard error).  The default is the sum of the
@@ -123,6 +123,7 @@ def fit(
         ``reweight=10`` continues as long as weights rise, for at most 10 steps.  Re-weighted fits make no corrections:
         neither ``debias``, nor those of the spread between PSUs and of shares.
     engine : {"auto", "embedded", "cmdstan"}
+        Engine that runs the model's Stan program.
     tolerance : float
         Largest relative distance of the epsilon that is reached below the requested epsilon.
     chains, warmup, draws : int
@@ -198,7 +199,7 @@ def protected_by(
     design: SurveyDesign, mechanism: RecordMechanism, policy: Policy | None, budget: Budget, tolerance: float,
     reweight: int, pseudo: PseudoLikelihood, present: Floats, say: Callable[[str], None],
 ) -> ProtectedFit:  # fmt: skip
-    """The protected fit of a file.  ``present`` (U,) is 0 for units that are left out and 1 for all other units."""
+    """Make the protected fit of a file.  ``present`` has 0 for each unit that is left out and 1 for all other units."""
 
     def risks(unweighted: Callable[[], Draws]) -> Floats:
         if policy is not None:
@@ -231,9 +232,9 @@ def synthesize(
 ) -> Release:
     """Release m weighted synthetic data sets in one call.
 
-    Without ``mechanism=`` the release is strict: outcomes and weight are counted, noise is added to the counts as by
-    :func:`measure`, and the data sets are drawn from the noisy tables.  Under other mechanisms than ``Strict()`` a
-    model is fitted to the records, as by :func:`fit`.
+    Without ``mechanism=`` the release is strict: outcomes and weight are counted, noise is added to the counts (see
+    :func:`measure`), and the data sets are drawn from the noisy tables.  Under other mechanisms than ``Strict()`` a
+    model is fitted to the records (see :func:`fit`).
 
     If privacy weights are used, the function prints on stderr the share of the file's information that the weights
     keep.  This number is for the agency, not for publication.
@@ -249,7 +250,7 @@ def synthesize(
     mechanism : Strict, PseudoPosterior, WeightedE or Censored, optional
         How records are protected: by default ``Strict()``.
     population_totals, bounds, outcomes, weight, earlier
-        As for :func:`measure`.  They are refused if a model is fitted to records.
+        As for :func:`measure`.  These arguments are refused if a model is fitted to records.
     edits : list of str, optional
         Public rules that every synthetic record obeys: ``"rent <= income"``.
     m : int, optional
@@ -273,8 +274,8 @@ def synthesize(
         As :func:`measure`, or as :func:`fit` and :meth:`Fit.release`.  Arguments of the release are checked before the
         fit.
     NotFitForRelease
-        The sampler's diagnostics failed, or privacy weights keep less than 30% of the file's information, and this was
-        not accepted by name.
+        The sampler's diagnostics failed, or privacy weights keep less than 30% of the file's information, and the
+        agency did not accept this by name.
 
     Examples
     --------

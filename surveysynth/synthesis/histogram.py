@@ -97,8 +97,8 @@ def perturbed_histogram(
     m : int
         Number of synthetic data sets, each of n records.
     weight_bound : float, optional
-        Public largest survey weight.  If it is given, bin j counts sum min(w_i, weight_bound), so that synthetic
-        values follow the population, and the noise is weight_bound times as large.  It is required if weights
+        Public largest survey weight.  If a bound is given, bin j counts sum min(w_i, weight_bound), so that synthetic
+        values follow the population, and the noise is weight_bound times as large.  A bound is required if weights
         differ, as the values would otherwise follow the sample.
     ledger : Ledger, optional
         Ledger in which epsilon, and twice epsilon for replacing a record, are entered before the release is returned.
@@ -116,7 +116,7 @@ def perturbed_histogram(
         design.  A number is out of range, or bounds or limits do not rise.  Weights differ and there is no
         ``weight_bound``.
     PrivacyError
-        The ledger's cap leaves less than epsilon.
+        Epsilon would exceed the ledger's cap.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def _check(design: SurveyDesign, outcome: str, population_total: float) -> None:
 
 
 def _counted(design: SurveyDesign, weight_bound: float | None) -> Floats:
-    """What each record adds to its bin (n,): the clipped survey weight or, without ``weight_bound``, 1.
+    """Return what each record adds to its bin: the clipped survey weight or, without ``weight_bound``, 1.
 
     InputError if weights differ and there is no ``weight_bound``.
     """
@@ -195,7 +195,7 @@ def _counted(design: SurveyDesign, weight_bound: float | None) -> Floats:
 
 
 def histogram(y: Floats, w: Floats, limits: Floats) -> Floats:
-    """Sum of w in each bin (k,).
+    """Return the sum of w in each of the k bins.
 
     Bins are [lower, upper), and the last bin is closed.  A value outside all bins counts in the nearest bin.
     """
@@ -204,11 +204,11 @@ def histogram(y: Floats, w: Floats, limits: Floats) -> Floats:
 
 
 def sensitivity(n: int, weight_bound: float | None) -> float:
-    """The largest change of the histogram, summed over bins, if one record is counted or not.
+    """Return the largest change of the histogram, summed over bins, if one more record is counted.
 
-    It is 1 for counts, which are exact.  A sum of n weights up to W is computed with a rounding error of at
-    most n W gamma, gamma = n u / (1 - n u), u = 2^-53 (Higham 2002, section 4.2).  This error is possible in each of
-    the two files, of n and n + 1 records.
+    The change is 1 for counts, which are exact.  A sum of n weights of at most W is computed with a rounding error of
+    at most n W gamma, gamma = n u / (1 - n u), u = 2^-53 (Higham 2002, section 4.2).  This error is possible in each
+    of the two files, of n and n + 1 records.
     """
     if weight_bound is None:
         return 1.0
@@ -217,9 +217,9 @@ def sensitivity(n: int, weight_bound: float | None) -> float:
 
 
 def draw(D: Floats, limits: Floats, n: int, rng: np.random.Generator) -> Floats:
-    """Draw n values from a noisy histogram D (k,): the bin is multinomial, the value uniform within the bin.
+    """Draw n values from a noisy histogram D of k bins.
 
-    If no bin of D is positive, bins are drawn in proportion to their lengths.
+    Bins are drawn in proportion to max(D, 0) or, if this is 0 everywhere, to length.  Values are uniform within bins.
     """
     mass = np.maximum(D, 0.0)
     if not mass.any():
@@ -259,7 +259,7 @@ def _report(
 
 
 def _limits(bounds: Bounds, bins: int | Sequence[float] | None, n: int) -> Floats:
-    """The checked limits of the bins (k + 1,)."""
+    """Return the k + 1 limits of the k bins, after a check."""
     ends = _rising(bounds, "bounds")
     if ends.size != 2:
         raise InputError("bounds must be two numbers, lowest and highest value, chosen without looking at the file")
@@ -279,7 +279,7 @@ def _limits(bounds: Bounds, bins: int | Sequence[float] | None, n: int) -> Float
 
 
 def _rising(numbers: ArrayLike, name: str) -> Floats:
-    """At least two rising numbers as an array with a finite range (InputError for anything else)."""
+    """Return two or more rising numbers with a finite range as an array (InputError for anything else)."""
     try:
         values = np.array(numbers, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):

@@ -22,7 +22,7 @@ Levels = Mapping[str, Sequence[Any]]
 
 
 def declared(design: SurveyDesign, synthesizer: Synthesizer, levels: Levels | None) -> SurveyDesign:
-    """The design in which categorical outcomes have their declared levels, whether or not these occur in the file.
+    """Return the design with the declared levels of categorical outcomes, whether or not a level is in the file.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def declared(design: SurveyDesign, synthesizer: Synthesizer, levels: Levels | No
 
 
 def having_levels(design: SurveyDesign, levels: Levels) -> SurveyDesign:
-    """The design after columns have been given these levels (InputError as in :func:`with_levels`)."""
+    """Return the design after columns have been given these levels (InputError as in :func:`with_levels`)."""
     if not levels:
         return design
     columns = {name: with_levels(design.column(name), name, own) for name, own in levels.items()}
@@ -53,32 +53,32 @@ def having_levels(design: SurveyDesign, levels: Levels) -> SurveyDesign:
 
 
 def number_codes(design: SurveyDesign, levels: Levels | None) -> dict[str, Any]:
-    """The types of the categories that are coded as numbers, by column.  Synthetic files keep these types."""
+    """Return the types of the columns in ``levels`` that are coded as numbers.  Synthetic files keep these types."""
     columns = [name for name in levels if name in design.columns] if isinstance(levels, Mapping) else []
     numbers = [name for name in columns if pd.api.types.is_numeric_dtype(design.column(name).dtype)]
     return {name: design.column(name).dtype for name in numbers}
 
 
 def levels_by_type(design: SurveyDesign, name: str) -> list[Any]:
-    """The levels that the type of a column declares: see :meth:`SurveyDesign.declares_levels`."""
+    """Return the levels that the type of a column declares: see :meth:`SurveyDesign.declares_levels`."""
     column = design.column(name)
     return column.cat.categories.tolist() if hasattr(column, "cat") else [False, True]
 
 
 def undeclared(design: SurveyDesign, names: Iterable[str]) -> list[str]:
-    """The columns whose type does not declare levels."""
+    """Return the columns whose type does not declare levels."""
     return [name for name in names if not design.declares_levels(name)]
 
 
 def how_to_declare(design: SurveyDesign, names: Sequence[str]) -> str:
-    """The message on columns without declared levels.  It contains no value of the file."""
+    """Return the message on columns without declared levels.  The message contains no value of the file."""
     counts = "; ".join(f"{name} has {design.column(name).nunique():,} different values in the file" for name in names)
     look = f"{counts}: design.frame[{names[0]!r}].value_counts() lists them, for you alone"
     return f"{to_declare(names)}, or make the column categorical with them. {look}"
 
 
 def to_declare(names: Sequence[str]) -> str:
-    """A text that says why columns need declared levels and which argument to give."""
+    """Return a text that says why columns need declared levels and which argument to give."""
     template = ", ".join(f"{name!r}: ['...', '...']" for name in names)
     return (
         f"{', '.join(names)}: the levels of a category are published, and one that a single respondent has would tell "
@@ -87,9 +87,9 @@ def to_declare(names: Sequence[str]) -> str:
 
 
 def check_levels(levels: Levels | None, categorical: Sequence[str]) -> dict[str, list[Any]]:
-    """The given levels by outcome.
+    """Return the given levels by outcome.
 
-    InputError if a column is not a categorical outcome, or its levels are not a list of different labels.
+    InputError if a column is not a categorical outcome, or the levels are not a list of different labels.
     """
     if levels is None:
         return {}
@@ -112,9 +112,9 @@ def check_levels(levels: Levels | None, categorical: Sequence[str]) -> dict[str,
 
 
 def with_levels(column: pd.Series, name: str, levels: Sequence[Any], first: int = 1) -> pd.Series:
-    """The column as a categorical column with given levels, in their order.
+    """Convert a column to a categorical column with the given levels, in the given order.
 
-    Messages number the records of the column from ``first``.
+    ``first`` is the number of the column's first record in messages.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def _is_label(level: object) -> bool:
 
 
 def _key(level: Any) -> Hashable:
-    """A key that is equal for equal levels: 1 equals 1.0, but equals neither True nor '1'."""
+    """Return a key by which levels are compared: 1 equals 1.0, but equals neither True nor '1'."""
     if isinstance(level, np.generic):
         level = level.item()
     return isinstance(level, bool), level

@@ -29,7 +29,7 @@ from .synthetic_design import NEAR, ignored_groups_text, public_columns, roles_o
 
 Floats = NDArray[np.float64]
 
-NOISES = 6  # a difference is reported above this many standard deviations of the noise, which has long tails
+NOISES = 6  # a difference is reported if larger than this many standard deviations of the noise, which has long tails
 M = 20  # default number of data sets
 PUBLIC = (
     "the predictors, the design columns in the files and the number of records of every cell are public; the columns "
@@ -80,15 +80,14 @@ def measure(
         The confidential file.
     formula : str, FBS or FBP, or list of str
         ``"income ~ region + sex"`` has one outcome, and public predictors that are categories or numbers; a product
-        ``region:sex`` gets a table of its own.  FBP gives files expected weights.  A list has a formula for each
+        ``region:sex`` gets its own table.  With FBP the files have expected weights.  A list has a formula for each
         outcome, in sequence.  A later formula can have earlier outcomes among its predictors:
         ``["job ~ sex", "income ~ sex + job"]``.  In a formula with several outcomes, ``"job + income ~ sex"``, each
         outcome depends on the outcomes before it.  ``"income ~ ."`` takes all columns of ``public=`` and all outcomes
-        before, except those for whose tables the noise would be too large.  The weight depends on all terms and
-        outcomes.
+        before, except columns whose tables would have too much noise.  The weight depends on all terms and outcomes.
     epsilon : float
-        Privacy budget for blanking the outcomes and the weight of a record or unit.  Replacing them spends twice this
-        epsilon under Laplace noise; under Gaussian noise the report has the epsilon for replacing.
+        Privacy budget for blanking the outcomes and the weight of a record or unit.  If these values are replaced,
+        twice this epsilon holds under Laplace noise; under Gaussian noise the report has the epsilon for replacing.
     delta : float, optional
         The delta of (epsilon, delta)-differential privacy, such as 1e-10.  The noise is then Gaussian, which is smaller
         than Laplace noise if there are more than approximately 20 tables, as for three or more outcomes.
@@ -96,8 +95,8 @@ def measure(
         Public number of population units, to which weights (also public weights) add up.
     population_totals : mapping of term to mapping of level to float, optional
         Public totals of the levels of predictors, ``{"region": {"north": 812_000, ...}}``.  Counts of these domains are
-        then exact.  By default whole numbers to which the weights of
-        the design were calibrated.
+        then exact.  The default is the totals to which the design's weights were calibrated, if these are whole
+        numbers.
     bounds : (float, float), or mapping of outcome to such, optional
         Short form of ``outcomes={...: Outcome(bounds=...)}``.
     outcomes : mapping of outcome to Outcome, optional
@@ -123,10 +122,10 @@ def measure(
         effects are the effects of the earlier year plus a drift.  The report's epsilon is the sum over both years, for
         people who are in both files.
     ledger : Ledger, optional
-        Ledger in which epsilon is entered before anything else is done with the noisy tables.
+        Ledger in which epsilon is entered before the noisy tables are used.
     scheduler : str, optional
         Address of a Dask cluster, ``"tcp://10.0.0.1:8786"``.  The workers read and count the outcomes of a design of
-        :meth:`SurveyDesign.scan`, file by file.  They must find the files at the same paths as this process.
+        :meth:`SurveyDesign.scan`, file by file.  The workers must find the files at the same paths as this process.
     seed : int, optional
         Seed for tests.  Whoever knows the seed can remove the noise, so seeded results must not be published.
 
@@ -142,7 +141,7 @@ def measure(
         declaration or the population total is missing, or totals contradict each other.  A rule names a column that
         the files do not have, or is on public columns alone and some records break it.
     PrivacyError
-        The ledger's cap leaves less than epsilon.  Nothing was measured.
+        Epsilon would exceed the ledger's cap.  Nothing was measured.
 
     Examples
     --------
@@ -200,7 +199,6 @@ def measured(
 
 
 def _notes(noisy: NoisyTables, columns: Sequence[str], asked: StrictRequest) -> list[str]:
-    """Sentences of the report on public columns, units, outcomes, weights and rules."""
     return [
         PUBLIC.format(", ".join(columns)),
         *([] if noisy.unit is None else [UNITS.format(noisy.unit, noisy.most)]),
@@ -211,7 +209,7 @@ def _notes(noisy: NoisyTables, columns: Sequence[str], asked: StrictRequest) -> 
 
 
 def _far(noisy: NoisyTables) -> str | None:
-    """A warning if noisy counts of weights contradict the population total by more than the noise; otherwise None."""
+    """Return a warning if the noisy counts of weights contradict the population total by more than the noise."""
     if noisy.weight is None or noisy.weight.cells.bins is None:
         return None
     histogram, means = noisy.weight.tables[0], noisy.weight.cells.bins.means
@@ -230,6 +228,6 @@ def _far(noisy: NoisyTables) -> str | None:
 
 
 def _weighted(public: SurveyDesign, total: float) -> SurveyDesign:
-    """The public design with weights that add up to the population total."""
+    """Return the public design with weights that add up to the population total."""
     weights = public.weights * (total / public.weights.sum())
     return SurveyDesign(public.frame.assign(**{str(public.weights_name): weights}), **public.roles())

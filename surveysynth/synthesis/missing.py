@@ -1,4 +1,4 @@
-"""Records without an outcome, which some models leave out."""
+"""Records with a missing outcome, which some models leave out."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ LEFT_OUT = (
 
 
 def without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[SurveyDesign, Codes, NDArray[np.bool_]]:
-    """The design without records that have no outcome, if the model has ``missing="drop"``.
+    """Leave out the records with a missing outcome, if the model has ``missing="drop"``.
 
     Returns
     -------
     design : SurveyDesign
+        The design without these records.
     rows : int array
-        Rows of the records that remain, from 0.
+        Rows of the remaining records, from 0.
     absent : bool array (n,)
-        Whether each record was left out.
+        Whether each of the n records was left out.
 
     Raises
     ------
     InputError
-        No record has an outcome, or the remaining records are not a valid design.
+        No record remains, or the remaining records are not a valid design.
     """
     absent = np.zeros(design.n, dtype=bool)
     if synthesizer.missing == "drop":
@@ -55,7 +56,7 @@ def without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[Sur
 
 
 def missing_text(design: SurveyDesign, absent: NDArray[np.bool_]) -> list[str]:
-    """A sentence of the report on records that were left out, if there are any."""
+    """Return a list with a sentence of the report on records that were left out, or an empty list."""
     if not absent.any():
         return []
     return [LEFT_OUT.format(f"{absent.sum():,} of {design.n:,} records")]

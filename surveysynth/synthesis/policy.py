@@ -51,7 +51,7 @@ AtLeastZero = Annotated[float, Field(ge=0)]
 
 
 class Stored(BaseModel):
-    """The contents of a policy's file, apart from the draws, as JSON."""
+    """The JSON part of a policy's file: everything but the draws."""
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
@@ -76,7 +76,7 @@ class Stored(BaseModel):
 
 @dataclass(frozen=True, repr=False)  # a repr would show draws from a confidential file
 class Policy:
-    """The protection of later releases of a survey, set once on a historical file.
+    """Everything that protects later releases of a survey, set once on a historical file.
 
     A policy is confidential: it contains posterior draws of the historical file, and means and knots of the file's
     predictors.  :meth:`from_historical` makes a policy.
@@ -88,10 +88,11 @@ class Policy:
     epsilon : float
         Epsilon of each release of m data sets.
     m : int
+        Number of data sets of each release.
     mechanism : Censored
         ``Censored(weighted=True)`` with the map and its constants c1 and c2.
     span : (float, float)
-        The smallest and the largest risk in the historical file, between which the linear map runs.
+        The smallest and the largest risk in the historical file, which the linear map uses.
     columns : tuple of str
         Columns of the model matrix.  A later file must have the same columns.
     levels : dict of str to list of str
@@ -100,15 +101,15 @@ class Policy:
         Constants of terms such as ``center(age)`` and ``bs(age, 5)`` (mean, knots) in the historical file.  The
         predictors of a later file are evaluated with these constants.
     public_weights : bool
-        Whether the survey weight was a function of the predictors.  A later file must agree in this.
+        Whether the survey weight was a function of the predictors.  The same must be true of a later file.
     digest : str
         Salted hash of the historical outcomes, by which the historical file itself is recognized and refused.
     values : dict of float arrays (S, ...)
-        Draws of the unweighted posterior, under which f_i is computed.
+        S draws of the unweighted posterior, from which the risks f_i are computed.
     source : str
         Published name of the historical file.
     delta : float
-        Lipschitz bound of the historical file under the privacy weights; the clamp is epsilon / (2 m).
+        Lipschitz bound of the historical file under the privacy weights.  The clamp is not delta, but epsilon / (2 m).
     mean_alpha : float
         Mean privacy weight in the historical file.
 
@@ -163,7 +164,7 @@ class Policy:
         Parameters
         ----------
         design : SurveyDesign
-            The historical file, such as last year's file.  It must not be the file to release.
+            The historical file, such as last year's file, but not the file to release.
         synthesizer, epsilon, m, clusters, engine, chains, warmup, draws, seed
             As for :func:`surveysynth.fit`.
         source : str
@@ -182,9 +183,9 @@ class Policy:
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError
-            As :func:`surveysynth.fit`.  Also if ``source`` is empty, if the model cannot be clamped or used for another
-            file or draws from the records themselves, or if the formula has a term that depends on other records, such
-            as ``I(x - x.mean())``.
+            As :func:`surveysynth.fit`.  Also if ``source`` is empty; if the model cannot be clamped, cannot be used for
+            another file, or draws given the confidential values; or if the formula has a term that depends on other
+            records, such as ``I(x - x.mean())``.
 
         Notes
         -----
@@ -228,25 +229,25 @@ class Policy:
         )  # fmt: skip
 
     def risk(self, design: SurveyDesign, data: Any) -> Floats:
-        """Risks f_i of the records of a file, under the historical draws.
+        """Compute the risks f_i of a file's records under the historical draws: the maxima of |log p_i|.
 
         Parameters
         ----------
         design : SurveyDesign
             The file.
         data : object
-            The design as the synthesizer prepares it with the policy's ``constants``.
+            The records as the synthesizer prepares them with the policy's ``constants``.
 
         Returns
         -------
         float array (n,)
-            f_i, one number for each record.
+            The risk of each record.
 
         Raises
         ------
         InputError
-            The file is the historical file itself.  Its predictors have other columns or levels.  The weights are a
-            function of the predictors in one of the two files only.
+            The file is the historical file itself, or its predictors have other columns or levels than in that file.
+            Or the weights are a function of the predictors in one of the two files only.
         """
         if _digest(design, self.synthesizer, self.digest.partition(":")[0]) == self.digest:
             raise InputError(
@@ -352,7 +353,7 @@ class Policy:
         Raises
         ------
         InputError
-            There is no such file, or it is not a policy of this version, or it is damaged.
+            The file does not exist, is not a policy of this version, or is damaged.
         """
         path = as_path(path)
         if not path.is_file():
@@ -378,7 +379,7 @@ class Policy:
 
 
 def _check_draws(values: Mapping[str, Floats], shapes: Mapping[str, Sequence[int]]) -> None:
-    """Refuse draws whose names, shapes or values cannot be those that were written (ValueError)."""
+    """Refuse draws with other names or shapes than those that were written, and infinite values (ValueError)."""
     if {name: list(draws.shape) for name, draws in values.items()} != dict(shapes):
         raise ValueError("draws of another shape")
     if len({len(draws) for draws in values.values()}) != 1:
@@ -402,7 +403,7 @@ def _check_model(synthesizer: Synthesizer, mechanism: Censored) -> None:
 def _prepared(
     design: SurveyDesign, synthesizer: Synthesizer, clusters: Clusters, population_total: float | Mapping[Any, float]
 ) -> tuple[SurveyDesign, Any]:
-    """The historical design without missing values, and the design's records as the model prepares them."""
+    """Return the historical design without missing outcomes, and the records as the model prepares them."""
     design, _, left_out = to_synthesize(design)
     for note in left_out:
         warnings.warn(note, stacklevel=3)
@@ -417,13 +418,13 @@ def _prepared(
 
 
 def _levels(design: SurveyDesign, synthesizer: Synthesizer) -> dict[str, list[str]]:
-    """The labels of each predictor that is not a number."""
+    """Return the sorted labels of each predictor that is not a number."""
     columns = {name: design.column(name) for name in synthesizer.predictor_columns}
     return {name: sorted(set(column.astype(str))) for name, column in columns.items() if is_label(column)}
 
 
 def _digest(design: SurveyDesign, synthesizer: Synthesizer, salt: str) -> str:
-    """The salt, and a hash of the outcomes that does not depend on the order of the records."""
+    """Return the salt, and a hash of the outcomes that does not depend on the order of the records."""
     values = np.sort(np.column_stack([design.numeric(outcome) for outcome in synthesizer.outcomes]), axis=0)
     return f"{salt}:{hashlib.sha256(salt.encode() + values.tobytes()).hexdigest()}"
 

@@ -1,4 +1,4 @@
-"""The arguments of ``synthesize`` for a strict release, as arguments of :func:`surveysynth.measure`."""
+"""Conversion of the arguments of ``synthesize`` to arguments of :func:`surveysynth.measure`, for strict releases."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ PLAIN = {"engine": "auto", "clusters": "model", "chains": 4, "tolerance": 0.01} 
 
 @dataclass(frozen=True)
 class StrictArguments:
-    """The arguments of :func:`measure`, apart from design and epsilon."""
+    """The arguments of :func:`measure` without design and epsilon."""
 
     model: FBS | FBP | list[str]
     settings: dict[str, Any]
 
 
 def strict_arguments(model: object, given: Mapping[str, Any]) -> StrictArguments:
-    """The arguments of :func:`measure` for a strict release, from the arguments of ``synthesize``.
+    """Convert the arguments of ``synthesize`` for a strict release to arguments of :func:`measure`.
 
     Raises
     ------
     InputError
-        An argument is only for fits to records, or the list of formulas contains something else.
+        An argument is only for fits to records, or the list contains something else than formulas.
     ModelError
         The model is neither FBS nor FBP, has options for fits to records, or is an FBP of several outcomes.
     """
@@ -68,7 +68,7 @@ def strict_arguments(model: object, given: Mapping[str, Any]) -> StrictArguments
 
 
 def _with_levels(settings: dict[str, Any], levels: Any, outcomes: Sequence[str]) -> dict[str, Any]:
-    """The settings, after each list of levels has become an Outcome."""
+    """Return the settings after each list of levels has been replaced by an :class:`Outcome`."""
     found = {name: Outcome(levels=own) for name, own in check_levels(levels, outcomes).items()}
     return settings | ({"outcomes": found | dict(settings.get("outcomes", {}))} if found else {})
 

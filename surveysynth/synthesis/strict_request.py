@@ -1,4 +1,4 @@
-"""The request for a strict release: all arguments are checked before a confidential value is counted."""
+"""Checks of all arguments of a strict release, before a confidential value is counted."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ CALIBRATED_TO = "the population totals of {} are those that the weights were cal
 
 @dataclass(frozen=True, repr=False)
 class StrictRequest:
-    """The checked arguments of a request to measure a file for strict releases.
+    """The checked arguments of :func:`surveysynth.measure`.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class StrictRequest:
     model : FBS or FBP
         One model of all outcomes.
     questions : list of Question
-        For each outcome, the schema and the formula by which the outcome is measured.
+        For each outcome, the declaration and the formula by which the outcome is measured.
     terms : list of Term
         Public terms by which records are counted.
     public : SurveyDesign
@@ -78,7 +78,7 @@ class StrictRequest:
         Sentences of the report on records that are left out.
     population_total : float
     population_totals : dict of str to float array
-        Totals of levels, by name of the term.
+        Population totals of levels, by name of the term.
     weight_bounds : (float, float)
     public_weight : bool
     delta : float or None
@@ -113,11 +113,11 @@ def strict_request(
     weight_bounds: tuple[float, float] = WEIGHT_BOUNDS, clusters: Clusters = "model", unit: str | None = None,
     public: Sequence[str] | None = None, importance: Mapping[str, float] | None = None,
     edits: Sequence[str] | str | None = None, earlier: Measurements | Release | None = None,
-    ledger: Ledger | None = None, seed: int | None = None, needs: str = "say {}",
+    ledger: Ledger | None = None, seed: int | None = None, needs: str = "give {}",
 ) -> StrictRequest:  # fmt: skip
     """Check the arguments of :func:`surveysynth.measure`.
 
-    Confidential values are read only for the message on a call that is refused anyway: it also names outcomes that
+    Confidential values are read only if the call is refused anyway: the message then also names outcomes that
     contradict their declarations.
 
     Parameters
@@ -144,8 +144,8 @@ def strict_request(
     model, right_hand_sides = sequence
     schema = wrong.check(schema_of, design, model, bounds, outcomes, complete=False)
     lacking = [] if epsilon is not None else [EPSILON]
-    told = public_weight or population_total is not None or population_totals is not None
-    lacking += [] if told or calibrated_total(design) is not None else [POPULATION]
+    total_given = public_weight or population_total is not None or population_totals is not None
+    lacking += [] if total_given or calibrated_total(design) is not None else [POPULATION]
     lacking += [] if schema is None else how_to_declare(design, model, schema)
     if lacking:
         wrong.note(InputError(needs.format("; ".join(lacking))))
@@ -191,9 +191,9 @@ def strict_request(
 def _terms(
     file: SurveyDesign, model: FBS | FBP, clusters: Clusters, unit: str | None, wrong: Obstacles
 ) -> list[Term] | None:
-    """The terms by which records are counted.
+    """Return the terms by which records are counted.
 
-    If a predictor is wrong, the errors of all wrong predictors are noted in ``wrong``, and the result is None.
+    If a predictor is wrong, the errors of all wrong predictors are added to ``wrong``, and the result is None.
     """
     attempt = Obstacles(wrong.found)
     terms = attempt.check(terms_of, file, model.predictors, clusters == "model", unit)
@@ -206,11 +206,11 @@ def _terms(
 
 
 def check_values(design: SurveyDesign, model: FBS | FBP, schema: Mapping[str, Outcome], wrong: Obstacles) -> None:
-    """Note outcomes that contradict their declarations, for a call that is refused anyway.
+    """Add an error to ``wrong`` for each outcome whose values contradict the declaration of the outcome.
 
-    In a call that is not refused, values are checked while they are counted.
+    This is for calls that are refused anyway.  In other calls values are checked while they are counted.
     """
-    for name in model.outcomes if not design.files else ():  # no parquet columns are read only for a message
+    for name in model.outcomes if not design.files else ():  # a parquet file is not read only for a message
         outcome = schema.get(name)
         wrong.check(_check_column, design, name, outcome)
 
@@ -221,7 +221,7 @@ def check_contradictions(asked: StrictRequest) -> None:
     Raises
     ------
     InputError
-        All contradictions, in one message.
+        An outcome contradicts its declaration.  One error lists all contradictions.
     """
     wrong = Obstacles()
     check_values(asked.design, asked.model, asked.schema, wrong)
@@ -240,7 +240,7 @@ def _questions(
     model: FBS | FBP, right_hand_sides: Mapping[str, RightHandSide], terms: Sequence[Term],
     schema: Mapping[str, Outcome], importances: Mapping[str, float],
 ) -> list[Question]:  # fmt: skip
-    """For each outcome, the schema and the formula by which the outcome is measured."""
+    """Return, for each outcome, the declaration and the formula by which the outcome is measured."""
     others = {term.name for term in terms if not term.drawn} - {*term_names(model.predictors)}  # the size of units
     named = {frozenset(term.columns): term.name for term in terms}  # a:b and b:a are the same term
     return [
@@ -282,7 +282,7 @@ def _has_columns(design: SurveyDesign, model: FBS | FBP, public: Sequence[str] |
 
 
 def earlier_source(given: Measurements | Release | None) -> Source | None:
-    """The measurements of an earlier year; None for None (InputError if ``given`` has no measurements)."""
+    """Return the measurements of an earlier year, or None for None (InputError if ``given`` has no measurements)."""
     if given is None:
         return None
     source = given.source if isinstance(given, Measurements) else getattr(given, "measured", None)
@@ -292,7 +292,7 @@ def earlier_source(given: Measurements | Release | None) -> Source | None:
 
 
 def _importance(given: Mapping[str, float] | None, outcomes: Sequence[str]) -> dict[str, float]:
-    """The importance of each outcome (InputError if a name is not an outcome or a value is not a positive number)."""
+    """Return the importances by outcome (InputError if a name is not an outcome or a value is not positive)."""
     found = as_dict(given, "importance", "{outcome: number}")
     if others := [name for name in found if name not in outcomes]:
         raise InputError(f"importance= names {', '.join(map(repr, others))}: no outcome of this release")
@@ -303,7 +303,7 @@ def _rules(
     design: SurveyDesign, model: FBS | FBP, unit: str | None, schema: Mapping[str, Outcome],
     edits: Sequence[str] | str | None,
 ) -> tuple[str, ...]:  # fmt: skip
-    """The edit rules.  InputError if a rule or ``applies`` of an outcome is not a condition on columns of the files."""
+    """Return the edit rules (InputError if a rule, or an outcome's ``applies``, is not a condition on columns)."""
     known = [*public_columns(design, model, unit)]
     for name, outcome in schema.items():
         check_rules(outcome.applies, known, f"{name}: applies")
@@ -333,7 +333,7 @@ def _try_rules(public: pd.DataFrame, schema: Mapping[str, Outcome], rules: Seque
 def _public(
     design: SurveyDesign, model: FBS | FBP, seed: int | None, unit: str | None, *, weighted: bool
 ) -> SurveyDesign:  # fmt: skip
-    """The public columns with the roles of the design.  If weights are confidential, all weights are 1 here."""
+    """Return the public columns with the roles of the design.  Confidential weights are replaced by 1."""
     frame = public_frame(design, model, np.random.default_rng(seed), unit)
     roles = roles_of(design, model.outcomes, frame, None)
     weights = design.weights if weighted else np.ones(design.n)

@@ -33,7 +33,7 @@ SCALED = 0.01  # weights whose mean differs from 1 by at most this are scaled to
 
 
 def check_enough(total: Any, n: int) -> float:
-    """The population total as a number (InputError if it is below the number n of records)."""
+    """Return the population total as a number (InputError if the total is below the number n of records)."""
     total = positive(total, "population_total")
     if total < n:
         raise InputError(f"population_total is below the {n:,} records of the sample: it counts everybody")
@@ -41,7 +41,7 @@ def check_enough(total: Any, n: int) -> float:
 
 
 def check_total(total: float | Mapping[Any, float] | None, design: SurveyDesign) -> Total:
-    """The checked population total or totals (InputError); warns if the survey weights contradict their sum."""
+    """Check the population total or totals (InputError), and warn if the survey weights contradict their sum."""
     checked = checked_total(total, design)
     if checked is not None:
         everybody = sum(checked.values()) if isinstance(checked, Mapping) else checked
@@ -50,7 +50,7 @@ def check_total(total: float | Mapping[Any, float] | None, design: SurveyDesign)
 
 
 def checked_total(total: float | Mapping[Any, float] | None, design: SurveyDesign) -> Total:
-    """The checked population total or totals (InputError), without a comparison with the survey weights."""
+    """Check the population total or totals (InputError), without a comparison with the survey weights."""
     if total is None:
         return None
     if not isinstance(total, Mapping):
@@ -71,7 +71,7 @@ def checked_total(total: float | Mapping[Any, float] | None, design: SurveyDesig
 
 
 def refuse_far(total: Total, design: SurveyDesign) -> None:
-    """Refuse a population total above 3 times, or below a third of, the sum of the weights (InputError).
+    """Refuse a population total of more than 3 times, or less than a third of, the sum of the weights (InputError).
 
     Totals of strata are compared within each stratum.  Weights that are scaled to the sample are not compared.
     """
@@ -87,12 +87,12 @@ def refuse_far(total: Total, design: SurveyDesign) -> None:
             where = f" in {far.sum()} of the strata" if isinstance(total, Mapping) else ""
             raise InputError(
                 f"population_total is {how} what the survey weights add up to{where}: correct the total or the column "
-                "of weights. If both are right, say so: accept = ['population_total'] in [release]"
+                "of weights. If both are right, set accept = ['population_total'] in [release]"
             )
 
 
 def scaled_to_sample(by_weights: float, n: int) -> bool:
-    """Whether the weights add up to the number of records, give or take 1%."""
+    """Return whether the weights add up to the number of records, give or take 1%."""
     return bool(abs(by_weights / n - 1) <= SCALED)
 
 
@@ -107,9 +107,9 @@ def warn_if_far(total: float, by_weights: float, n: int) -> None:
 
 
 def public_mean_weight(design: SurveyDesign, total: Total) -> float:
-    """The public mean weight N / n.
+    """Return the public mean weight: the population total divided by the number of records.
 
-    No record changes it, while the mean of the survey weights would reveal something about every record.
+    Unlike the mean of the survey weights, this number reveals nothing about a record.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def public_mean_weight(design: SurveyDesign, total: Total) -> float:
 
 
 def total_text(total: Total, *, public_weights: bool) -> str | None:
-    """The sentence of the report on the population total; None if the total is not public."""
+    """Return the sentence of the report on the population total, or None if the total is not public."""
     if total is None and public_weights:
         return PUBLIC_SUM
     if total is None:
@@ -139,7 +139,7 @@ def total_text(total: Total, *, public_weights: bool) -> str | None:
 
 
 def totals_of(design: SurveyDesign, given: Total) -> tuple[Codes, Floats]:
-    """The totals to which synthetic weights add up: the group of each record (n,), and the total of each group."""
+    """Return each record's group (stratum, or whole file), and the total to which each group's weights add up."""
     if isinstance(given, Mapping):
         stratum, levels = pd.factorize(design.column(str(design.strata_name)))
         return stratum, np.array([given[str(level)] for level in levels])
@@ -148,7 +148,7 @@ def totals_of(design: SurveyDesign, given: Total) -> tuple[Codes, Floats]:
 
 
 def roles_of(design: SurveyDesign, outcomes: Sequence[str], public: pd.DataFrame, given: Total) -> dict[str, Any]:
-    """The roles of columns in the public files: the roles of the survey, with weights in place of probabilities.
+    """Return the roles of columns in the public files: the survey's roles, with weights in place of probabilities.
 
     Only labels of published columns are kept, as an unpublished column may have the name of the new weights.
     """
@@ -162,7 +162,7 @@ def roles_of(design: SurveyDesign, outcomes: Sequence[str], public: pd.DataFrame
 
 
 def public_columns(design: SurveyDesign, synthesizer: Synthesizer, unit: str | None = None) -> list[str]:
-    """The columns of the public files that are not synthesized, in the order of the confidential file."""
+    """Return the columns of the public files that are not synthesized, in the order of the confidential file."""
     kept = {*synthesizer.predictor_columns, design.strata_name, *design.psu_names, *design.fpc_names, unit}
     return [str(c) for c in design.columns if c in kept]
 
@@ -202,10 +202,9 @@ def check_public(
 def public_frame(
     design: SurveyDesign, synthesizer: Synthesizer, rng: np.random.Generator, unit: str | None = None
 ) -> pd.DataFrame:  # fmt: skip
-    """The public columns of the file.  Predictors are unchanged; labels of other design columns are recoded at random.
+    """Return the public columns of the file.  Labels of strata, PSUs and units are recoded at random.
 
-    These design columns are strata, PSUs and units.  The frame is new: attributes, names of axes and unused categories
-    of the confidential frame are not copied.
+    Predictors are unchanged.  Attributes, names of axes and unused categories of the confidential frame are not copied.
     """
     frame = {c: design.column(c).array for c in public_columns(design, synthesizer, unit)}
     wanted = dict.fromkeys([design.strata_name, *design.psu_names, unit])
@@ -221,7 +220,7 @@ def public_frame(
 
 
 def count_roles_of(synthetic: Synthetic, roles: dict[str, Any], taken: Sequence[str]) -> dict[str, Any] | None:
-    """The roles of the design for standard errors of counts; None if the roles of the files serve for them."""
+    """Return the design roles for standard errors of counts, or None if these need no other roles than the files."""
     if synthetic.count_weights is None:
         return None
     weights = {"weights": _free_name(f"{roles['weights']}_smoothed", taken)}
@@ -241,7 +240,7 @@ def assemble(
     order: Codes,
     coded: Mapping[str, Any] | None = None,
 ) -> SurveyDesign:
-    """A synthetic data set as a SurveyDesign, with rows in the given order and weights that add up to the totals.
+    """Make a SurveyDesign of a synthetic data set, with records in the given order and weights that add up to totals.
 
     ``coded`` has the types of the categories that are coded as numbers.
     """
@@ -260,7 +259,7 @@ def assemble(
     weights = {roles["weights"]: calibrated(synthetic.weights)}
     if count_roles is not None and synthetic.count_weights is not None and synthetic.cell is not None:
         smoothed = calibrated(synthetic.count_weights)
-        # a cell that lies in several groups of known total is scaled within each group: both weights give equal counts
+        # weights are scaled within each cell and group of known total, so that both weights give equal counts
         cell, own = codes(group, synthetic.cell), synthetic.weights
         weights = {
             roles["weights"]: own * (np.bincount(cell, smoothed) / np.bincount(cell, own))[cell],
@@ -285,7 +284,7 @@ def _free_name(name: str, taken: Sequence[str]) -> str:
 
 
 def ignored_groups_text(design: SurveyDesign, synthesizer: Synthesizer) -> list[str]:
-    """A sentence of the report on PSUs and strata that are ignored, if there are any."""
+    """Return a list with a sentence of the report on ignored PSUs and strata, or an empty list."""
     groups = groups_of(design, synthesizer.predictor_columns)
     if groups is None:
         return []

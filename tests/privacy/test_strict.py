@@ -26,7 +26,7 @@ def make_design():
 def test_what_the_default_needs_is_said_at_the_door(formula, settings, lacking):
     with pytest.raises(ss.InputError, match="releases are strict unless mechanism= says otherwise") as refused:
         ss.synthesize(make_design(), formula, **settings)
-    said = str(refused.value).split("Or say")[0]
+    said = str(refused.value).split("Or use")[0]
     every = ["epsilon=", "population_total=", "levels of 'job'", "bounds of 'inc"]
     assert [name for name in every if name in said] == [name for name in every if any(name in each for each in lacking)]
 

@@ -209,7 +209,7 @@ print(json.dumps([[r.datasets[0].frame[r.outcomes[0]].tolist(), str(r.privacy).s
   write_release(ours[[2]], folder <- tempfile("release"))
   expect_identical(format(privacy(read_release(folder))), format(none))
 
-  expect_error(run(given, 9), "no epsilon holds for it, and none is to be named. Say mechanism = pseudo_posterior(c1 = ...)",
+  expect_error(run(given, 9), "no epsilon holds for it, so leave epsilon out. Use mechanism = pseudo_posterior(c1 = ...)",
                fixed = TRUE)
   expect_error(run(mixture(pay ~ stype), 9), "transform = asinh_transform(scale = ...) for amounts", fixed = TRUE)
   expect_error(run(mixture(api00 ~ 1), 9), "mixture() has no effects of them: use fbs()", fixed = TRUE)

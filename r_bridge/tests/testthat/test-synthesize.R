@@ -125,7 +125,7 @@ test_that("what Python refuses is refused in R", {
   expect_error(run(clus1, fbp(api00 ~ stype), 9), "clusters = .ignore.")
   expect_error(run(strat, quick, 9, m = 2.5), "m must be a whole number")
   expect_error(run(strat, quick, -1), "epsilon must be a positive number")
-  expect_error(run(strat, quick), "how much privacy to spend")
+  expect_error(run(strat, quick), "give the privacy budget")
   clustered <- run(clus1, fbs(api00 ~ stype, prior = "flat"), 9, m = 1, seed = 1, clusters = "ignore")
   expect_match(privacy(clustered)$assumptions, "clusters ignored", all = FALSE)
   expect_identical(names(clustered$designs[[1]]$cluster), "dnum")
@@ -138,7 +138,7 @@ test_that("without a mechanism releases are strict, and what that needs is said 
   expect_match(needs, "releases are strict unless mechanism says otherwise", fixed = TRUE)
   expect_match(needs, "Give population_total, the public number of population units", fixed = TRUE)
   expect_match(needs, "; the public bounds of 'api00', bounds = c(lowest, highest), ", fixed = TRUE)
-  expect_match(needs, "Or say mechanism = pseudo_posterior()", fixed = TRUE)
+  expect_match(needs, "Or use mechanism = pseudo_posterior()", fixed = TRUE)
   expect_no_match(needs, "Give epsilon", fixed = TRUE)
   expect_match(said(fbs(api00 ~ stype), population_total = 6194, bounds = c(200, 1000)), "Give epsilon, for the whole",
                fixed = TRUE)

@@ -8,19 +8,19 @@ under an exclusive lock, and returns when the entry is on the disk (fsync).  So 
 - The file has the beginning of the entry's line.  Again nothing was released.  The line is not counted, and the next
   entry moves it to another file (``.torn``).
 - The file has the whole entry.  The release is then on the disk as well: in a temporary folder next to its final
-  folder or, if it was charged before it had a folder (``synthesize(ledger=)``), next to the ledger.
-  :func:`surveysynth.resume` publishes it.
+  folder or, if the release had no folder when it was charged (``synthesize(ledger=)``), next to the ledger.
+  :func:`surveysynth.resume` publishes such a release.
 
 If a file is damaged in any other way, nothing can be spent.  A process waits until another has finished writing.
 
-An entry has two epsilons, for two ways in which indistinguishable files may differ:
+An entry has two epsilons, for two kinds of neighbouring files:
 
 - ``blank``: the confidential values of one record, or the whole record, are in one file and not in the other;
 - ``replace``: one record has other confidential values.
 
-Releases can share expenses, such as noisy tables, also those of an earlier year.  A release lists all its expenses
-by random ids.  Its entry adds the expenses that no earlier entry listed.  The entry is refused if all expenses of the
-release do not add up to the epsilon of the release.
+An expense is a part of a release that spends epsilon, such as a set of noisy tables.  Several releases can share an
+expense.  A release lists all its expenses by random ids, and its entry adds the expenses that no earlier entry listed.
+The entry is refused if the expenses of the release do not add up to the epsilon of the release.
 
 Each of the two epsilons is summed separately.  If an entry lacks an epsilon, the sum of this epsilon is unknown: it
 is not 0, and it is not the sum over the other entries.  Numbers are stored as decimals: ten times 0.1 is 1.
@@ -85,11 +85,11 @@ HOW_TO_BEGIN = "To begin one, with a budget of its own: create=True, or --create
 
 @runtime_checkable
 class Published(Protocol):
-    """The part of a release that a ledger reads."""
+    """The properties of a release that a ledger reads."""
 
     @property
     def method(self) -> dict[str, Any]:
-        """The method, with the reference to the ledger entry."""
+        """Public facts on the method, with the number and the head of the ledger entry."""
         ...
 
     @property
@@ -104,7 +104,7 @@ class Published(Protocol):
 
 
 class Ledger:
-    """The epsilons spent on one survey, in a file for one survey or several.
+    """The record of the epsilons spent on a survey, in a file that can serve several surveys.
 
     Parameters
     ----------
@@ -116,9 +116,8 @@ class Ledger:
         Largest sum of the ``blank`` epsilons of the survey.  A release without a ``blank`` epsilon is refused under a
         cap.  The first call with a cap records the cap; later calls may leave it out or repeat it.
     create : bool
-        Begin the survey, and the file if there is none; the folder must exist.  An existing name is
-        refused, as is a name that differs from an existing name only in case, spaces or signs.  A similar name gives
-        a warning.
+        Begin the survey, and make the file if there is none; the folder must exist.  A survey name is refused if the
+        ledger has the same name, up to case, spaces and signs.  A similar name gives a warning.
 
     Raises
     ------
@@ -172,14 +171,14 @@ class Ledger:
             sum is then unknown.
         replace : float or None
             Epsilon of the change that replaces one unit's confidential values: twice ``blank``, unless the release
-            reports another.  None if unknown, as for kind "per-instance".
+            reports another number.  None if unknown, as for kind "per-instance".
         kind : {"asymptotic", "per-instance", "strict", "strict given alpha", "none"}
             Kind of guarantee.  For "none", as for local Laplace tables, both epsilons are None: the entry has nothing
             to add, and the sums have no guarantee from then on.
         what : str
             Short description of the release, written to the ledger.
         unit : str
-            The protected unit: "record", or the column of households, say.
+            The protected unit: "record", or the name of a column, such as the column of households.
         salt : str, optional
             Text by which :meth:`find` finds the entry; random by default.
         rests_on : sequence of Expense, optional
@@ -260,7 +259,7 @@ class Ledger:
         self._check_cap(own, adds.blank, "strict")
 
     def find(self, salt: str) -> Entry | None:
-        """The entry of the survey that has a given salt.
+        """Find the entry of the survey with a given salt.
 
         Parameters
         ----------
@@ -281,11 +280,11 @@ class Ledger:
 
     @property
     def head(self) -> str:
-        """SHA-256 of the ledger in its present state, which distinguishes this state from all others."""
+        """SHA-256 hash of the whole ledger in its present state."""
         return self._read().head
 
     def knows(self, head: str) -> bool:
-        """Whether a head belongs to a line of this ledger, so that the ledger continues from that line.
+        """Return whether a line of this ledger has a given head, so that the ledger continues from that line.
 
         Parameters
         ----------
@@ -310,7 +309,7 @@ class Ledger:
         Parameters
         ----------
         cap : float
-            The new cap.  If it is below the sum spent, nothing is left.
+            The new cap.  If the cap is below the sum spent so far, no more epsilon can be spent.
         what : str
             The reason for the new cap, or who decided on it.
 
@@ -342,8 +341,8 @@ class Ledger:
 
         Parameters
         ----------
-        releases : Release, list of them, or mapping of names to them
-            ``{folder: read_release(folder)}`` for published releases.
+        releases : Release, list of releases, or mapping of names to releases
+            Use ``{folder: read_release(folder)}`` for published releases.
 
         Returns
         -------
@@ -389,10 +388,11 @@ class Ledger:
         return table.assign(release=[", ".join(found.get(number, [])) for number in table["number"]])
 
     def entries(self) -> pd.DataFrame:
-        """Entries of the survey: ``number, time, what, kind, unit, blank, replace, sum_blank, sum_replace``.
+        """Return the entries of the survey as a table.
 
-        Sums are running sums.  Missing epsilons and unknown sums are NaN.  From an entry without a guarantee on, sums
-        are infinite.
+        The columns are ``number, time, what, kind, unit, blank, replace, sum_blank, sum_replace``.  Sums are running
+        sums.  Missing epsilons and unknown sums are NaN.  From the first entry without a guarantee on, sums are
+        infinite.
 
         Returns
         -------
@@ -407,7 +407,7 @@ class Ledger:
 
     @property
     def spent(self) -> Spent:
-        """Exact sums of the survey's epsilons."""
+        """Exact sums of the ``blank`` and the ``replace`` epsilons of the survey."""
         return spent_on(self._entries())
 
     @property
@@ -417,7 +417,7 @@ class Ledger:
 
     @property
     def left(self) -> Decimal | None:
-        """Cap minus the sum of ``blank``, at least 0, and 0 if the sum is unknown; None without a cap."""
+        """Epsilon that the cap still permits, at least 0, and 0 if the sum spent is unknown.  None without a cap."""
         return left_of(self._own(self._read().lines))
 
     @property
@@ -455,7 +455,7 @@ class Ledger:
     __repr__ = __str__
 
     def _unwritten(self, entries: Iterable[Entry]) -> list[str]:
-        """Sentences on releases that were charged but not yet written, and are stored next to the ledger."""
+        """Return sentences on releases that were charged but not yet written.  Such releases lie next to the ledger."""
         numbers = {entry.salt: entry.number for entry in entries}
         sentences = []
         for folder in paid_folders(self.path.absolute()):
@@ -468,7 +468,7 @@ class Ledger:
         return _read(self.path)
 
     def _own(self, lines: Iterable[Line]) -> list[Line]:
-        """Lines of the survey (InputError if the ledger does not have the survey)."""
+        """Return the lines of the survey (InputError if the ledger does not have the survey)."""
         lines = list(lines)
         own = [line for line in lines if line.survey == self.survey]
         if own:
@@ -484,7 +484,6 @@ class Ledger:
         return [line for line in self._own(self._read().lines) if isinstance(line, Entry)]
 
     def _begin(self, cap: Decimal | None) -> None:
-        """Write the first line of the survey, with or without a cap."""
         near: list[str] = []
 
         def first(lines: Iterable[Line], **numbered: Any) -> Line:
@@ -509,7 +508,7 @@ class Ledger:
             )
 
     def _check_cap(self, own: list[Line], asked: Decimal | None, kind: Kind) -> None:
-        """Refuse an epsilon above what the cap leaves, and, under a cap, a release without a ``blank`` epsilon."""
+        """Under a cap, refuse an epsilon that would exceed the cap, and an unknown epsilon (PrivacyError)."""
         cap = last_cap(own)
         if cap is None:
             return
@@ -537,7 +536,7 @@ class Ledger:
         return cap if recorded is None else None
 
     def _fault(self, release: Published, lines: tuple[Line, ...]) -> str | None:
-        """The reason why a release does not fit the lines of the ledger; None if it fits."""
+        """Return the reason why a release does not fit the lines of the ledger, or None if the release fits."""
         recorded = release.method.get("ledger")
         if recorded is None:
             return "was not entered in a ledger"
@@ -563,7 +562,7 @@ class Ledger:
         return None
 
     def _append(self, make: Callable[..., Line | None]) -> Line | None:
-        """Add the line that ``make`` returns, given all lines and the next number; add nothing if it returns None."""
+        """Add the line that ``make`` returns for the present lines.  If ``make`` returns None, no line is added."""
         with ledger_file.locked(self.path, write=True) as file:
             before = ledger_file.contents(file, self.path)
             time = datetime.now(UTC).isoformat(timespec="seconds")
@@ -578,7 +577,7 @@ def check_ledger(ledger: object) -> None:
 
 
 def surveys_of(path: str | Path) -> list[str]:
-    """Names of the surveys of a ledger, in the order in which they were begun.
+    """Return the names of the surveys of a ledger, in the order in which they were begun.
 
     Raises
     ------
@@ -594,12 +593,12 @@ def _read(path: Path) -> ledger_file.Contents:
 
 
 def _amounts(expense: Expense) -> Amounts:
-    """Epsilons of an expense as decimals, the form in which the ledger has them."""
+    """Return the epsilons of an expense as decimals, as the ledger stores them."""
     return Amounts(*(None if x is None else Decimal(repr(float(x))) for x in (expense.blank, expense.replace)))
 
 
 def _expenses(given: object) -> list[Expense]:
-    """Expenses of an entry as a list (InputError if one is not an expense)."""
+    """Return the expenses of an entry as a list (InputError if one is not an expense)."""
     listed = several(given)
     if not all(isinstance(each, Expense) for each in listed):
         raise InputError("rests_on lists the parts of a release, as Release.rests_on has them")
@@ -623,7 +622,7 @@ def _refuse_unnamed(whole: Spent, parts: Sequence[Expense]) -> None:
 
 
 def _added(own: Iterable[Line], whole: Spent, parts: Sequence[Expense]) -> Spent:
-    """Sum of the expenses that no entry of the survey lists yet (InputError if entries list all expenses)."""
+    """Return what a release adds to the survey's sums: expenses that no entry lists yet (InputError if none)."""
     entries = [line for line in own if isinstance(line, Entry)]
     counted = {id: entry.number for entry in entries for id in entry.rests_on}
     new = [each for each in parts if each.id not in counted]
@@ -637,7 +636,7 @@ def _added(own: Iterable[Line], whole: Spent, parts: Sequence[Expense]) -> Spent
 
 
 def _same(one: float | None, other: float | None) -> bool:
-    """Whether two epsilons are the same, up to rounding of sums."""
+    """Return whether two epsilons are equal up to the rounding of sums."""
     return one == other if one is None or other is None else math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-12)
 
 
@@ -646,11 +645,11 @@ def _names(lines: Iterable[Line]) -> list[str]:
 
 
 def _near(survey: str, names: Iterable[str]) -> list[str]:
-    """Names that are similar to the name of a survey by difflib's ratio.  Case, spaces and signs do not count."""
+    """Return the names that are similar to a survey's name by difflib's ratio, without case, spaces and signs."""
     plain = {_plain(name): name for name in names}
     return [plain[match] for match in difflib.get_close_matches(_plain(survey), plain)]
 
 
 def _plain(name: str) -> str:
-    """A name without capitals, spaces and signs, for comparisons of names."""
+    """Return a name without capitals, spaces and signs, to compare names."""
     return "".join(c for c in name.casefold() if c.isalnum()) or name

@@ -5,8 +5,8 @@ a line is its head,
 
     head_0 = SHA-256(heading),    head_i = SHA-256(head_{i-1} followed by line i without its head),
 
-so that a changed, removed or moved line no longer fits.  Every line has a random salt, so no two heads are equal.  A
-published head does not let anyone test guesses of the ledger's contents.
+so that a changed, removed or moved line no longer fits.  Every line has a random salt, so no two heads are equal, and
+guesses of the ledger's contents cannot be tested against a published head.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WITH_HEAD = re.compile(rb'(\{.*), "head": "([0-9a-f]{64})"\}', re.DOTALL)
 
 
 class Amounts(NamedTuple):
-    """Epsilons of an expense, for blanking a unit's values and for replacing them; None where there is no epsilon."""
+    """Epsilons of an expense: for blanking a unit's values, and for replacing these values.  None if undefined."""
 
     blank: Decimal | None
     replace: Decimal | None
@@ -55,17 +55,17 @@ class Entry:
     kind : str
         ``asymptotic``, ``per-instance``, ``strict``, ``strict given alpha`` or ``none``.
     unit : str
-        The protected unit: a record, or the column of households, say.
+        The protected unit: "record", or the name of a column, such as the column of households.
     blank : Decimal or None
         Epsilon of the change that removes or adds one unit's confidential values, or the whole unit; None if undefined.
     replace : Decimal or None
         Epsilon of the change that replaces one unit's confidential values; None if undefined.
     salt : str
-        A random text, 32 hexadecimal digits unless :meth:`Ledger.spend` was given another.  It identifies the entry,
-        even before the entry is written.
+        A random text that identifies the entry, even before the entry is written: 32 hexadecimal digits, unless
+        :meth:`Ledger.spend` was given another text.
     rests_on : dict of str to Amounts
-        Epsilons of all expenses that the release rests on, by id.  ``blank`` and ``replace`` sum only the expenses that
-        no earlier entry of the survey lists.  Empty if no expenses were listed.
+        Epsilons of all expenses of the release, by id.  ``blank`` and ``replace`` sum only the expenses that no earlier
+        entry of the survey lists.  Empty if no expenses were listed.
     head : str
         SHA-256 of the ledger up to this line, 64 hexadecimal digits.
     """
@@ -90,7 +90,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Cap:
-    """A line that sets the cap of a survey from there on (None: no cap).  The first such line begins the survey."""
+    """A line that sets the cap of a survey (None: no cap) for later entries.  The first such line begins the survey."""
 
     number: int
     time: str
@@ -106,17 +106,17 @@ Line = Entry | Cap
 
 @dataclass(frozen=True)
 class Contents:
-    """Contents of a ledger: lines, head, number of bytes, and the incomplete last line that a crash left."""
+    """The contents of a ledger."""
 
     lines: tuple[Line, ...]
-    head: str
-    size: int
-    ended: bool  # whether the last line is complete
-    torn: bytes
+    head: str  # of the last line
+    size: int  # number of bytes, without ``torn``
+    ended: bool  # whether the last line ends with a newline
+    torn: bytes  # an incomplete line at the end of the file, from a crash; usually empty
 
 
 def create(path: Path) -> None:
-    """Make an empty ledger, completely or not at all.  A ledger that another process has just made is not replaced."""
+    """Make an empty ledger, completely or not at all.  If another process has just made the ledger, keep that one."""
     if not path.parent.is_dir():
         raise InputError(f"the ledger {str(path)!r} cannot be made: its folder does not exist")
     try:
@@ -128,7 +128,7 @@ def create(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path, *, write: bool) -> Iterator[int]:
-    """The open ledger, locked: exclusively for writing, otherwise shared with other readers."""
+    """Open and lock a ledger, exclusively for writing, otherwise shared with other readers.  Yield the descriptor."""
     import fcntl  # not on Windows, where the rest of the package works
 
     file = -1
@@ -153,7 +153,7 @@ def locked(path: Path, *, write: bool) -> Iterator[int]:
 
 
 def contents(file: int, path: Path) -> Contents:
-    """All lines, each checked against the chain.
+    """Read all lines of a ledger, and check every line against the hash chain.
 
     Raises
     ------
@@ -190,7 +190,7 @@ def contents(file: int, path: Path) -> Contents:
 
 
 def append(file: int, line: Line, before: Contents, path: Path) -> Line:
-    """Add a line in one write and wait for the disk.  An incomplete last line is moved to another file first.
+    """Add a line in one write and wait for the disk, after an incomplete last line was moved to another file.
 
     Returns
     -------
@@ -230,7 +230,7 @@ def append(file: int, line: Line, before: Contents, path: Path) -> Line:
 
 
 def _put_aside(file: int, before: Contents, path: Path) -> None:
-    """Move an incomplete last line to a file of its own, with a warning."""
+    """Move an incomplete last line to another file, with a warning."""
     aside = path.with_name(f"{path.name}.torn")
     kept = os.open(aside, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
@@ -266,13 +266,13 @@ def _head(previous: str, body: bytes) -> str:
 
 
 def _split(text: bytes) -> tuple[bytes, str]:
-    """A line without its head, and the head, which is empty if the line has none."""
+    """Split a line into the line without its head, and the head.  The head is empty if the line has none."""
     found = WITH_HEAD.fullmatch(text)
     return (text, "") if found is None else (found[1] + b"}", found[2].decode())
 
 
 def _json(line: bytes) -> Any:
-    """The JSON value of a line, with decimal numbers; None if it is not JSON."""
+    """Return the JSON value of a line, with decimal numbers, or None if the line is not JSON."""
 
     def refuse(name: str) -> None:
         raise ValueError
@@ -284,7 +284,7 @@ def _json(line: bytes) -> Any:
 
 
 def _line(parsed: Any, number: int, head: str) -> Line | None:
-    """The entry or cap of a line; None if this module cannot have written it."""
+    """Return the entry or cap of a line, or None if this module cannot have written the line."""
     if not isinstance(parsed, dict):
         return None
     fields = dict(parsed)
@@ -310,7 +310,7 @@ def _line(parsed: Any, number: int, head: str) -> Line | None:
 
 
 def _rests_on(parsed: Any) -> dict[str, Amounts] | None:
-    """The expenses that an entry lists, by id; None if this module cannot have written them."""
+    """Return the expenses that an entry lists, by id, or None if this module cannot have written the list."""
     if not isinstance(parsed, dict) or not all(isinstance(each, list) and len(each) == 2 for each in parsed.values()):
         return None
     if not all(_is_amount(amount) for each in parsed.values() for amount in each if amount is not None):
@@ -321,7 +321,7 @@ def _rests_on(parsed: Any) -> dict[str, Amounts] | None:
 
 
 def _is_amount(value: object) -> bool:
-    """Whether a number is positive and the shortest decimal of a float, as exact sums require."""
+    """Return whether a number is positive and is the shortest decimal of a float, as exact sums require."""
     if isinstance(value, bool) or not isinstance(value, (int, Decimal)) or value <= 0:
         return False
     with suppress(OverflowError):

@@ -1,6 +1,6 @@
 """Exact sums of the epsilons of a ledger.
 
-A sum is infinite if a part has no guarantee, and otherwise unknown if a part is unknown.
+A sum is infinite if an entry has no guarantee.  Otherwise the sum is unknown (None) if an entry's epsilon is unknown.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ COLUMNS = ("blank", "replace")
 
 
 class Spent(NamedTuple):
-    """Exact sums: infinite if an entry has no guarantee, otherwise None if the epsilon of an entry is unknown."""
+    """Exact sums of both epsilons: infinite if an entry has no guarantee, otherwise None if an epsilon is unknown."""
 
     blank: Decimal | None
     replace: Decimal | None
 
 
 def sum_of(column: str) -> str:
-    """Name of the column with the running sum of a column."""
+    """Return the name of the column that has the running sum of a given column."""
     return f"sum_{column}"
 
 
@@ -39,14 +39,14 @@ def _amounts(entries: Iterable[Entry], column: str) -> list[Decimal | None]:
 
 
 def _add(one: Decimal | None, other: Decimal | None) -> Decimal | None:
-    """The sum of two epsilons: infinite if one has no guarantee, otherwise None if one is unknown."""
+    """Add two epsilons.  The sum is infinite if one has no guarantee, otherwise None if one is unknown."""
     if NOT_COUNTED in (one, other):
         return NOT_COUNTED
     return None if one is None or other is None else EXACT.add(one, other)
 
 
 def table_of(entries: list[Entry]) -> pd.DataFrame:
-    """A table of entries with exact epsilons and running sums, one row for each entry."""
+    """Return a table of entries with exact epsilons and running sums, one row for each entry."""
     table = pd.DataFrame({"number": pd.Series([entry.number for entry in entries], dtype=int)})
     for name in ("time", "what", "kind", "unit"):
         table[name] = pd.Series([getattr(entry, name) for entry in entries], dtype=str)
@@ -58,20 +58,20 @@ def table_of(entries: list[Entry]) -> pd.DataFrame:
 
 
 def spent_on(entries: Iterable[Entry]) -> Spent:
-    """Exact sums over some entries."""
+    """Return the exact sums of both epsilons over some entries."""
     entries = list(entries)
     zero: Decimal | None = Decimal(0)
     return Spent(*(reduce(_add, _amounts(entries, name), zero) for name in COLUMNS))
 
 
 def last_cap(lines: Iterable[Line]) -> Decimal | None:
-    """The last cap; None without a cap."""
+    """Return the last cap among some lines, or None if there is no cap."""
     caps = [line.cap for line in lines if isinstance(line, Cap)]
     return caps[-1] if caps else None
 
 
 def left_of(lines: list[Line]) -> Decimal | None:
-    """Cap minus the sum of ``blank``, at least 0, and 0 if the sum is unknown; None without a cap."""
+    """Return the cap minus the sum of ``blank``, at least 0.  0 if the sum is unknown; None without a cap."""
     cap, spent = last_cap(lines), spent_on(line for line in lines if isinstance(line, Entry)).blank
     if cap is None:
         return None
@@ -79,13 +79,13 @@ def left_of(lines: list[Line]) -> Decimal | None:
 
 
 def both_sums(entries: Iterable[Entry]) -> str:
-    """The sums of both columns as text."""
+    """Return the sums of ``blank`` and ``replace`` over some entries, as text."""
     blank, replace = spent_on(entries)
     return f"{shown(blank)} (blank), {shown(replace)} (replace)"
 
 
 def shown(amount: Decimal | None, rounding: str = ROUND_CEILING) -> str:
-    """An epsilon as text with up to four decimals, rounded up unless ``rounding`` says otherwise."""
+    """Return an epsilon as text with at most four decimals, by default rounded up."""
     if amount is None:
         return "unknown"
     if not amount.is_finite():
@@ -95,5 +95,5 @@ def shown(amount: Decimal | None, rounding: str = ROUND_CEILING) -> str:
 
 
 def as_decimal(value: object, name: str) -> Decimal:
-    """A positive float as its printed decimal."""
+    """Return a positive float as the decimal number that Python prints for it (InputError for anything else)."""
     return Decimal(repr(positive(value, name)))

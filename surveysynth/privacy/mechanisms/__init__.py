@@ -23,17 +23,16 @@ MECHANISMS: dict[str, type[Mechanism]] = {  # by name in reports
 
 
 def in_plans() -> Mapping[str, tuple[type[Mechanism], InPlans]]:
-    """Mechanisms that plans can use, by their name in plans, each with the plan's entries for it."""
+    """Return the mechanisms that plans can use, by name in plans, each with its entries in plans."""
     return {name: (mechanism, entry) for mechanism in MECHANISMS.values() for name, entry in mechanism.plan.items()}
 
 
 def check_listed(mechanism: Mechanism) -> None:
-    """Refuse a mechanism that is not in ``MECHANISMS``, or whose class lacks what a report needs (InputError)."""
+    """Refuse a mechanism that is not in ``MECHANISMS``, or whose class has no name or guarantees (InputError)."""
     kind = type(mechanism)
-    lacking = [name for name in ("name", "in_r", "guarantees") if not hasattr(kind, name)]
-    if lacking:
-        said = ", ".join(lacking)
-        raise InputError(f"the mechanism {kind.__name__} lacks {said}; see surveysynth.privacy.mechanisms.Mechanism")
+    missing = ", ".join(name for name in ("name", "in_r", "guarantees") if not hasattr(kind, name))
+    if missing:
+        raise InputError(f"the mechanism {kind.__name__} lacks {missing}; see surveysynth.privacy.mechanisms.Mechanism")
     if kind.name not in MECHANISMS:
         raise InputError(
             f"the mechanism {kind.__name__} is in no list, so that no report could name it: from "

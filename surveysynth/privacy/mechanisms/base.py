@@ -1,4 +1,4 @@
-"""The interface of mechanisms, which protect records while the model is fitted."""
+"""The interface of mechanisms, which protect the records behind a release."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..units import Unit
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Say = Callable[[str], None]
-Neighbours = Literal["blank", "add or remove"]  # difference of one record or unit that epsilon bounds
+Neighbours = Literal["blank", "add or remove"]  # how one record or unit differs between neighbouring files
 LEAST_INFORMATION = 0.3  # mean privacy weight below which the agency must accept a release by name
 LONGER = 4  # factor by which advice lengthens failed chains
 MORE_LEFT = "Ask for a larger epsilon or a smaller m, use fewer predictors, try reweight=10"
@@ -31,17 +31,17 @@ MORE_LEFT = "Ask for a larger epsilon or a smaller m, use fewer predictors, try 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class Assessment:
-    """The source of the risks from which privacy weights are computed.
+    """The risks from which privacy weights are computed, and the units that are left out.
 
     Attributes
     ----------
     risks : function
-        Returns risks (U,) of records or units.  The argument is a function that makes the unweighted fit; it is called
-        only if the fit is needed.
+        Returns the risks of the U protected units, which may be single records.  The argument is a function that makes
+        the unweighted fit.  This function is called only if the fit is needed.
     span : (float, float) or None
         The smallest and the largest risk, if a policy sets them.
     present : float array (U,)
-        0 for units that every fit and the tuning leave out, otherwise 1.
+        0 for units that are left out of every fit and of the tuning, otherwise 1.
     """
 
     risks: Callable[[Callable[[], Draws]], Floats]
@@ -49,20 +49,20 @@ class Assessment:
     present: Floats
 
     def all_risks(self, unweighted: Callable[[], Draws]) -> Floats:
-        """Risks (U,).  Units that are left out have an infinite risk, so that their weight is 0 under every map."""
+        """Return each unit's risk (U,).  Units that are left out get infinite risk, so every map gives weight 0."""
         return np.where(self.present > 0, self.risks(unweighted), np.inf)
 
 
 @dataclass(frozen=True)
 class InPlans:
-    """What a name of a mechanism means in plans.
+    """The meaning of a mechanism's name in a plan.
 
     Attributes
     ----------
     entries : tuple of str
-        Entries of [privacy] that are arguments of the mechanism.
+        Entries of the plan's section [privacy] that are arguments of the mechanism.
     options : mapping of str to object
-        Arguments of the mechanism that follow from the name.
+        Arguments of the mechanism that the name determines.
     asks : tuple of str
         Entries of [privacy] that are required.
     """
@@ -75,8 +75,8 @@ class InPlans:
 class Mechanism:
     """A way to protect records.
 
-    The class tells the rest of the package everything about a mechanism, so that no other code depends on the kind of
-    mechanism.  A mechanism is a file in this folder and a line in ``MECHANISMS``.
+    All other code uses mechanisms through this interface.  A new mechanism needs a file in this folder and a line in
+    ``MECHANISMS``.
 
     Attributes
     ----------
@@ -87,13 +87,14 @@ class Mechanism:
     in_r : str
         Name of the function of the R package.
     guarantees : mapping of str to str
-        For each kind of guarantee, sentences on the guarantee, with ``{unit}`` and ``{units}``.
+        For each kind of guarantee, sentences on the guarantee, in which ``{unit}`` and ``{units}`` are replaced.
     neighbours : {"blank", "add or remove"}
-        Change that epsilon bounds: one record's confidential values are blanked, or one record is added or removed.
+        Difference between neighbouring files: one record's confidential values are blanked, or one record is added or
+        removed.
     fits_records : bool
         Whether the model is fitted to records.  Otherwise records are counted.
     has_delta : bool
-        Whether epsilon may hold up to a probability delta.
+        Whether epsilon may fail to hold with a probability delta.
     """
 
     epsilon: float | None = None
@@ -113,11 +114,11 @@ class Mechanism:
 
     @classmethod
     def guarantee(cls, kind: Kind, delta: float | None, replaced: float | None) -> str:
-        """Sentences on a guarantee of some kind, given the guarantee's delta and its epsilon for replaced values."""
+        """Return sentences on the guarantee.  ``replaced`` is the epsilon if one record's values are replaced."""
         return cls.guarantees.get(kind, next(iter(cls.guarantees.values())))
 
     def with_c1(self, c1: float) -> Mechanism:
-        """The mechanism with the scale c1 of privacy weights (InputError if c1 can only be given when it is made)."""
+        """Return the mechanism with scale c1 of the privacy weights (InputError if only the constructor takes c1)."""
         kind = type(self).__name__
         raise InputError(f"c1 of a {kind} is given to it: {kind}(c1=...)")
 
@@ -129,7 +130,7 @@ class RecordMechanism(Mechanism, ABC):
     tunes_c1: ClassVar[bool] = False  # whether epsilon alone sets the scale of the privacy weights
     clamps: ClassVar[bool] = False  # whether contributions to the log likelihood are clamped, which bounds every draw
     posterior: ClassVar[str] = "pseudo"  # kind of posterior, in a word
-    more_left: ClassVar[str] = MORE_LEFT  # advice if privacy weights leave too little of the file
+    more_left: ClassVar[str] = MORE_LEFT  # advice if privacy weights keep too little information
 
     @property
     def weights_from_file(self) -> bool:
@@ -138,7 +139,7 @@ class RecordMechanism(Mechanism, ABC):
 
     @property
     def needs_epsilon(self) -> bool:
-        """Whether an epsilon is required.  Given constants can replace it in some mechanisms."""
+        """Whether an epsilon is required.  In some mechanisms given constants determine epsilon."""
         return True
 
     @property
@@ -153,17 +154,17 @@ class RecordMechanism(Mechanism, ABC):
 
     @property
     def made(self) -> str:
-        """A phrase for messages that says for which m the fit was made."""
+        """Phrase for messages: the number of data sets for which the fit was made."""
         return "made for m = {}"
 
     @property
     def corrects(self) -> bool:
-        """Whether alpha is a function of a record's risk and constants, as corrections of draws require."""
+        """Whether draws can be corrected: privacy weights must be a function of a record's risk and constants."""
         return False
 
     @property
     def clamp_alone(self) -> bool:
-        """Whether the clamp is the only protection, so that its effect on means is known."""
+        """Whether the clamp is the only protection, so that the effect of protection on means is known."""
         return False
 
     @abstractmethod
@@ -171,7 +172,7 @@ class RecordMechanism(Mechanism, ABC):
         self, pseudo: PseudoLikelihood, budget: Budget, assessment: Assessment, *,
         tolerance: float, reweight: int, say: Say,
     ) -> ProtectedFit:  # fmt: skip
-        """Fit the model under this mechanism, so that m of the draws spend no more than the budget.
+        """Fit the model so that m of the draws spend no more epsilon than the budget allows.
 
         Parameters
         ----------
@@ -197,17 +198,17 @@ class RecordMechanism(Mechanism, ABC):
         """
 
     def risks(self, design: SurveyDesign, pseudo: PseudoLikelihood, unweighted: Callable[[], Draws]) -> Floats:
-        """Risks of records or units (U,).  Only mechanisms with privacy weights have risks."""
+        """Compute the risk of each protected unit.  Only mechanisms with privacy weights have risks."""
         raise NotImplementedError(f"{self.name} has no privacy weights")
 
     def weigh_again(self, fitted: ProtectedFit, target: float) -> Callable[..., Floats]:
-        """The map of a fit, as a function from risks to privacy weights.  Only mechanisms with weights have a map."""
+        """Return the function by which a fit computed privacy weights from risks, for mechanisms with such weights."""
         raise NotImplementedError(f"{self.name} has no privacy weights")
 
     # ---- checks
 
     def check_model(self, model: Synthesizer, unit: str | None) -> None:
-        """Refuse a model, or units of several records, that the mechanism does not support (InputError, ModelError)."""
+        """Refuse a model or a unit that the mechanism does not support (InputError, ModelError)."""
 
     def check_units(self, unit: Unit) -> None:
         """Refuse units of several records for which the mechanism is inaccurate (InputError)."""
@@ -219,17 +220,17 @@ class RecordMechanism(Mechanism, ABC):
         """Refuse release rules, which depend on the confidential file, if the mechanism forbids them (InputError)."""
 
     def advice(self, warmup: int, draws: int) -> str:
-        """Advice for chains that did not agree, given their numbers of warm-up draws and draws."""
+        """Return advice for Markov chains that failed the diagnostics, given the numbers of warm-up draws and draws."""
         return (
             f"Run longer chains, warmup={LONGER * warmup}, draws={LONGER * draws}, which take {LONGER} times as long; "
             "or simplify the model, with fewer predictors or merged levels"
         )
 
     def check_accepted(self, accepted: Sequence[str]) -> None:
-        """Refuse names of failed diagnostics that the agency accepts, if the mechanism forbids it (InputError)."""
+        """Refuse to release in spite of failed diagnostics, if the mechanism forbids it (InputError)."""
 
     def check_debias(self) -> None:
-        """Refuse corrections, unless privacy weights are a function of a record's risk and constants (InputError)."""
+        """Refuse corrections of the draws.  Mechanisms with corrections override this method (InputError)."""
         raise InputError(
             "debias corrects for the weights of PseudoPosterior() or the clamp of Censored(weighted=False) only"
         )
@@ -237,26 +238,26 @@ class RecordMechanism(Mechanism, ABC):
     # ---- report
 
     def bias_text(self, fitted: ProtectedFit, debias: bool) -> list[str]:
-        """Sentences for the report: on the bias that protection causes or, with ``debias``, on its correction."""
+        """Return sentences for the report on the bias from protection or, with ``debias``, on its correction."""
         return []
 
     def depends(self) -> list[str]:
-        """Sentences for the report on results that were computed from the file and that epsilon does not cover."""
+        """Return sentences for the report on results computed from the file that epsilon does not cover."""
         return []
 
     def constants(self, fitted: ProtectedFit, target: float) -> dict[str, Any]:
-        """Public constants for a correction of the draws, for the manifest.  ``target`` is epsilon / (2 m)."""
+        """Return public constants of a correction of the draws, for the manifest.  ``target`` is epsilon / (2 m)."""
         return {}
 
     def record_columns(self, fitted: ProtectedFit) -> dict[str, Floats]:
-        """Columns (U,) about records or units, for the agency alone."""
+        """Return columns with one value for each record or unit, for the agency alone."""
         return {"alpha": fitted.alpha, "bound": fitted.bounds}
 
     def internal(self, fitted: ProtectedFit) -> dict[str, Any]:
-        """Numbers about the fit, for the agency alone."""
+        """Return numbers about the fit, for the agency alone."""
         return {"clamp": fitted.clamp, "invocations": fitted.invocations}
 
     @property
     def refuses(self) -> list[str]:
-        """For the report: reasons to refuse a release, apart from the sampler's diagnostics."""
+        """Reasons for which releases are refused, apart from the sampler's diagnostics, for the report."""
         return []

@@ -31,7 +31,7 @@ GIVEN_ALPHA = (
     "clamp, were computed from this very file, and what they reveal about a record is not covered. With weights "
     "from a policy set on a historical file, or without weights, the guarantee is strict."
 )
-WEIGHTED = "censored-weighted"  # name in plans with privacy weights, which policies use
+WEIGHTED = "censored-weighted"  # name in plans for the mechanism with privacy weights, which policies use
 CLAMPED = (
     "contributions to the log likelihood are clamped to plus or minus {:.6g} on the density's own scale, which takes "
     "most from the tails: the fitted distribution is narrower, so that means and intervals can be off"
@@ -48,17 +48,17 @@ class Censored(PrivacyWeights):
 
     Source: Hu, Williams & Savitsky 2025, section 3.
 
-    Epsilon bounds the change that removes one record's confidential values from the fit or adds them; twice epsilon
-    bounds the change that replaces them.  The number of records is public.
+    Epsilon holds if one record's confidential values are removed from the fit or added; twice epsilon holds if these
+    values are replaced.  The number of records is public.
 
     The clamp holds for all parameters, so the guarantee does not depend on the sample size:
 
     - ``weighted=False`` ("Censor_uw") sets alpha = 1, and the guarantee is ``strict``.  Only the clamp protects, and
-      the clamp is policy.
-    - ``weighted=True`` ("Censor_w") weights records down before they are clamped, so fewer records reach the clamp.
-      With weights computed from this file the guarantee is ``strict given alpha``: it does not
-      cover what the weights of other records reveal about a record.  With a
-      :class:`surveysynth.Policy` from a historical file the guarantee is ``strict``.
+      the clamp does not depend on the file.
+    - ``weighted=True`` ("Censor_w") weights records down before their contributions are clamped, so fewer records reach
+      the clamp.  With weights computed from this file the guarantee is ``strict given alpha``: the guarantee does not
+      cover what the weights of other records reveal about a record.  With a :class:`surveysynth.Policy` from a
+      historical file the guarantee is ``strict``.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class Censored(PrivacyWeights):
 
     @property
     def constants_given(self) -> bool:
-        """True: the clamp is policy, and is not tuned."""
+        """True, because the clamp is given and not tuned on the file."""
         return True
 
     @property
@@ -128,7 +128,7 @@ class Censored(PrivacyWeights):
         self, pseudo: PseudoLikelihood, budget: Budget, assessment: Assessment, *,
         tolerance: float, reweight: int, say: Say,
     ) -> ProtectedFit:  # fmt: skip
-        """Fit with every contribution clamped to epsilon / (2 m), without tuning: see :meth:`Mechanism.fit`."""
+        """Fit with every contribution clamped to epsilon / (2 m), without tuning: see :meth:`RecordMechanism.fit`."""
         assert isinstance(pseudo.model, Boundable)  # ensured by check_model
         pseudo.model.check_censored(pseudo.records)
         present = assessment.present
@@ -140,7 +140,7 @@ class Censored(PrivacyWeights):
         return with_risk(censored_fit(self.c1, alpha, pseudo, budget.bound), risk)
 
     def check_model(self, model: Synthesizer, unit: str | None) -> None:
-        """Refuse a model that has no clamp (ModelError), and units of several records (InputError)."""
+        """Refuse a model that cannot be clamped (ModelError), and units of several records (InputError)."""
         if not isinstance(model, Boundable):
             raise ModelError(f"{model.name} is not fitted under the censored mechanism; use the pseudo posterior")
         if unit is not None:
@@ -164,7 +164,7 @@ class Censored(PrivacyWeights):
         )
 
     def check_accepted(self, accepted: Sequence[str]) -> None:
-        """Refuse names of failed diagnostics that the agency accepts: only exact draws are strict (InputError)."""
+        """Refuse to release in spite of failed diagnostics, as only exact draws are strict (InputError)."""
         if accepted:
             raise InputError(
                 "a strict release needs exact draws, and only chains that passed can replace them: leave "
@@ -177,14 +177,14 @@ class Censored(PrivacyWeights):
             super().check_debias()
 
     def bias_text(self, fitted: ProtectedFit, debias: bool) -> list[str]:
-        """Sentences for the report: on the bias that the clamp causes or, with ``debias``, on its correction."""
+        """Return sentences for the report on the bias from the clamp or, with ``debias``, on the correction of bias."""
         return [DEBIASED.format("the clamp"), BY_GIVEN_CONSTANTS] if debias else [CLAMPED.format(fitted.clamp)]
 
     def constants(self, fitted: ProtectedFit, target: float) -> dict[str, Any]:
-        """The clamp, for the manifest."""
+        """Return the clamp, for the manifest."""
         return {"clamp": fitted.clamp}
 
     @property
     def refuses(self) -> list[str]:
-        """For the report: the reason to refuse a posterior with several modes."""
+        """Reason for which releases are refused, for the report: the posterior has several modes."""
         return [MODES]

@@ -1,4 +1,4 @@
-"""Mechanisms with privacy weights alpha_i, which are a map of the record's risk."""
+"""Mechanisms with privacy weights alpha_i, which are computed from the records' risks by a map."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ WHETHER_ENOUGH = f"whether the privacy weights keep at least {LEAST_INFORMATION:
 
 
 class PrivacyWeights(RecordMechanism):
-    """A mechanism whose privacy weights alpha_i are a map of the risks, with scale c1 and shift c2."""
+    """A mechanism whose privacy weights alpha_i are computed from risks by a map, with scale c1 and shift c2."""
 
     map: MapName
     c1: float | None
@@ -60,25 +60,25 @@ class PrivacyWeights(RecordMechanism):
     risk: Risk
 
     def bias_text(self, fitted: ProtectedFit, debias: bool) -> list[str]:
-        """Sentences for the report: on the bias that privacy weights cause or, with ``debias``, on its correction."""
+        """Return sentences on the bias from privacy weights or, with ``debias``, on the correction of this bias."""
         return [DEBIASED.format("the privacy weights") if debias else NARROWED]
 
     @property
     def refuses(self) -> list[str]:
-        """For the report: the reason to refuse privacy weights that keep too little information."""
+        """Reason for which releases are refused, for the report: privacy weights keep too little information."""
         return [WHETHER_ENOUGH]
 
     def depends(self) -> list[str]:
-        """For the report: that the privacy weights were computed from the file, and whether c1 was tuned on it."""
+        """State for the report that privacy weights were computed from the file, and whether c1 was tuned."""
         tuned = " and their scale c1, tuned on this file" if self.c1 is None else "; their scale c1 was given"
         return [f"the privacy weights (map {self.map} of {self.risk.describe()}){tuned}"]
 
     def record_columns(self, fitted: ProtectedFit) -> dict[str, Floats]:
-        """Risks, privacy weights and bounds."""
+        """Return the risk, privacy weight and Lipschitz bound of each record or unit."""
         return {self.risk.name: fitted.risk, **super().record_columns(fitted)}
 
     def internal(self, fitted: ProtectedFit) -> dict[str, Any]:
-        """Numbers for the agency alone: constants of the map, results of re-weighting, largest unweighted bound."""
+        """Return numbers for the agency: constants of the map, results of re-weighting, largest unweighted bound."""
         unweighted = float(fitted.risk.max()) if isinstance(self.risk, LipschitzRisk) else np.nan
         return {
             "delta_unweighted": unweighted if np.isfinite(unweighted) else None,  # JSON has only finite numbers
@@ -88,27 +88,27 @@ class PrivacyWeights(RecordMechanism):
         }  # fmt: skip
 
     def constants(self, fitted: ProtectedFit, target: float) -> dict[str, Any]:
-        """The map and the shift c2, for the manifest; also the scale c1 and the target, if c1 was given."""
+        """Return the map and the shift c2 and, if c1 was given, also the scale c1 and the target, for the manifest."""
         given = {"c1": fitted.c1, "target": target} if self.constants_given else {}
         return {"map": self.map, "c2": self.c2, **given}
 
     def risks(self, design: SurveyDesign, pseudo: PseudoLikelihood, unweighted: Callable[[], Draws]) -> Floats:
-        """Risks of records or units (U,), by the mechanism's measure of risk."""
+        """Compute the risk of each protected unit by the mechanism's measure of risk."""
         return self.risk.compute(design, pseudo.model, pseudo.records, pseudo.unit, unweighted, pseudo.sampler.rng)
 
     def alpha(self, f: Floats, c1: float, target: float, span: Span = None) -> Floats:
-        """Privacy weights (n,) of records with risks ``f`` under the scale c1, for a target bound.
+        """Return the privacy weights for risks ``f``, with scale c1 and a target for the overall Lipschitz bound.
 
-        ``span`` has the smallest and the largest risk, if a policy sets them.
+        ``span`` has the smallest and the largest risk, if a policy sets these.
         """
         return MAPS[self.map](f, c1, self.c2, target, self.risk.span if span is None else span)
 
     def weigh(self, risk: Floats, unit: Unit, assessment: Assessment, target: float) -> Callable[[float], Floats]:
-        """A function from c1 to the privacy weights (U,), which are evened over sizes of units."""
+        """Return a function from c1 to the privacy weights of the units, evened over unit sizes (:func:`even`)."""
         return lambda c1: unit.even(self.alpha(risk, c1, target, assessment.span), assessment.present)
 
     def weigh_again(self, fitted: ProtectedFit, target: float) -> Callable[..., Floats]:
-        """The map of a fit, as a function from risks, and sizes of units of several records, to privacy weights."""
+        """Return the function by which a fit computed privacy weights from risks and, for groups, from unit sizes."""
 
         def alpha(f: Floats, size: Codes | None = None) -> Floats:
             weights = self.alpha(f, fitted.c1, target)
@@ -145,20 +145,20 @@ class PrivacyWeights(RecordMechanism):
 def reweighted(
     fitted: ProtectedFit, pseudo: PseudoLikelihood, steps: int, *, tolerance: float, say: Say
 ) -> ProtectedFit:
-    """The fit after the requested steps of re-weighting."""
+    """Re-weight a fit by at most the given number of steps (:func:`surveysynth.privacy.tuning.reweight`)."""
     if steps:
         say("re-weighted fits")
     return tuning.reweight(fitted, pseudo, steps, tolerance=tolerance)
 
 
 def tuned(alpha: Callable[[float], Floats], pseudo: PseudoLikelihood, target: float, tolerance: float) -> ProtectedFit:
-    """The fit with c1 tuned to a target bound."""
+    """Fit with the scale c1 tuned so that the overall Lipschitz bound is just below its target."""
     start = tuning.first_guess(alpha, pseudo, target)
     return tuning.tune(alpha, pseudo, target, start=start, tolerance=tolerance)
 
 
 def unweighted_fit(pseudo: PseudoLikelihood, assessment: Assessment, say: Say) -> Callable[[], Draws]:
-    """A function that returns the fit under alpha = 1.  The fit is made once, at the first call."""
+    """Return a function that returns the fit under alpha = 1.  The fit is made once, at the first call."""
     done: list[Draws] = []
 
     def fitted() -> Draws:
@@ -171,5 +171,5 @@ def unweighted_fit(pseudo: PseudoLikelihood, assessment: Assessment, say: Say) -
 
 
 def with_risk(fitted: ProtectedFit, risk: Floats) -> ProtectedFit:
-    """The fit with the risks from which its weights were computed."""
+    """Store in a fit the risks from which its privacy weights were computed."""
     return replace(fitted, risk=risk)

@@ -23,7 +23,7 @@ class PseudoPosterior(PrivacyWeights):
 
     Source: Hu, Savitsky & Williams 2022a, section 1.4.1; "Weighted" in Hu, Williams & Savitsky (2025).
 
-    The guarantee is asymptotic, because the bound is local to the data and is a maximum over draws.
+    The guarantee is asymptotic, because the Lipschitz bound is computed on the file and is a maximum over draws.
 
     Parameters
     ----------
@@ -75,14 +75,14 @@ class PseudoPosterior(PrivacyWeights):
         return self.c1 is None
 
     def with_c1(self, c1: float) -> PseudoPosterior:
-        """The mechanism with the scale c1 of privacy weights (InputError if c1 was given before)."""
+        """Return the mechanism with scale c1 of the privacy weights (InputError if c1 was given before)."""
         if self.c1 is not None:
             raise InputError("c1 is given twice: to privacy_cost and to the mechanism")
         return replace(self, c1=c1)
 
     @property
-    def more_left(self) -> str:  # type: ignore[override]  # of c1
-        """Advice if privacy weights leave too little of the file: a larger c1, if c1 was given."""
+    def more_left(self) -> str:  # type: ignore[override]  # depends on c1
+        """Advice if privacy weights keep too little information: a larger c1, if c1 was given."""
         return MORE_LEFT if self.c1 is None else "Give a larger c1"
 
     @property
@@ -92,19 +92,19 @@ class PseudoPosterior(PrivacyWeights):
 
     @property
     def made(self) -> str:
-        """A phrase for messages that says for which m the fit was tuned, or that c1 was given."""
+        """Phrase for messages: the number of data sets for which c1 was tuned, or that c1 was given."""
         return "tuned for m = {}" if self.c1 is None else "made with a c1 that was given"
 
     @property
     def corrects(self) -> bool:
-        """Whether weights are the inverse map of Lipschitz bounds."""
+        """Whether draws can be corrected: privacy weights must be the inverse map of Lipschitz bounds."""
         return self.by_risk
 
     def fit(
         self, pseudo: PseudoLikelihood, budget: Budget, assessment: Assessment, *,
         tolerance: float, reweight: int, say: Say,
     ) -> ProtectedFit:  # fmt: skip
-        """Fit with a given c1, or with c1 tuned to the budget: see :meth:`Mechanism.fit`."""
+        """Fit with a given c1, or with c1 tuned to the budget: see :meth:`RecordMechanism.fit`."""
         risk = assessment.all_risks(unweighted_fit(pseudo, assessment, say))
         alpha = self.weigh(risk, pseudo.unit, assessment, budget.bound)
         say("fits under privacy weights")

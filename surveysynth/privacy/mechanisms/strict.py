@@ -24,18 +24,18 @@ COUNTED = (
 
 @dataclass(frozen=True)
 class Strict(Mechanism):
-    """Differential privacy at the file's own number of records, by noisy tables: see :func:`surveysynth.measure`.
+    """Differential privacy at any number of records, by noisy tables: see :func:`surveysynth.measure`.
 
     The mechanism protects the file before the model is fitted: the model is fitted to tables, not to records.
-    Blanking one record's outcomes and weight changes the probability of any release by at most a factor e^epsilon.
-    Replacing them changes it by at most a factor e^(2 epsilon) under Laplace noise.
+    If one record's outcomes and weight are blanked, the probability of any release changes by at most a factor
+    e^epsilon; if they are replaced, by at most a factor e^(2 epsilon) under Laplace noise.
 
     Parameters
     ----------
     epsilon : float, optional
         Budget of the whole release, for any number of data sets, here or in ``synthesize``.
     delta : float, optional
-        If given, the noise is Gaussian, and epsilon holds except with this probability, such as 1e-10.
+        Probability, such as 1e-10, with which epsilon may fail to hold.  If delta is given, the noise is Gaussian.
 
     Raises
     ------
@@ -64,7 +64,7 @@ class Strict(Mechanism):
 
     @classmethod
     def guarantee(cls, kind: Kind, delta: float | None, replaced: float | None) -> str:
-        """Sentences on the guarantee under Laplace noise, or under Gaussian noise if delta is given."""
+        """Return sentences on the guarantee under Laplace noise, or under Gaussian noise if delta is given."""
         noise, up_to, more = "Laplace", "", "2 epsilon"
         if delta is not None:
             noise, up_to, more = "Gaussian", f", up to probability delta = {delta:.3g}", f"{replaced:g}"

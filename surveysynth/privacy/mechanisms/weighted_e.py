@@ -1,4 +1,4 @@
-"""The pseudo posterior where records above a bound have weight 0."""
+"""The pseudo posterior in which records with too large a Lipschitz bound have weight 0."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .privacy_weights import BY_MAP, LOCAL, PrivacyWeights, reweighted, tuned, u
 
 @dataclass(frozen=True)
 class WeightedE(PrivacyWeights):
-    """The pseudo posterior where records above a bound have weight 0.
+    """The pseudo posterior in which records with too large a Lipschitz bound have weight 0.
 
     Source: Hu, Williams & Savitsky 2025, section 2.2, "Weighted-e".
 
@@ -39,7 +39,7 @@ class WeightedE(PrivacyWeights):
         Map and constants of the weights before some are set to 0, as for :class:`PseudoPosterior`.  The paper has the
         linear map with c1 = 1, and c1 below 1 for "downscaling" (section 4.4).
     risk : LipschitzRisk, CountRisk, MarginalRisk or PairwiseRisk
-        As for :class:`PseudoPosterior`.
+        Measure of a record's risk, as for :class:`PseudoPosterior`.
 
     Raises
     ------
@@ -73,7 +73,7 @@ class WeightedE(PrivacyWeights):
         self, pseudo: PseudoLikelihood, budget: Budget, assessment: Assessment, *,
         tolerance: float, reweight: int, say: Say,
     ) -> ProtectedFit:  # fmt: skip
-        """Fit under the remaining weights, times a factor if bounds exceed the target: see :meth:`Mechanism.fit`."""
+        """Fit with some weights set to 0, and lower the others if needed: see :meth:`RecordMechanism.fit`."""
         unweighted, target = unweighted_fit(pseudo, assessment, say), budget.bound
         risk = assessment.all_risks(unweighted)
         alpha = self.weigh(risk, pseudo.unit, assessment, target)(self.c1)
@@ -81,8 +81,8 @@ class WeightedE(PrivacyWeights):
         bounds = pseudo.lipschitz(unweighted(), np.ones(len(alpha)))
         fitted = truncated(self.c1, alpha, np.where(assessment.present > 0, bounds, np.inf), pseudo, target)
         if fitted.delta > target:
-            left = fitted.alpha
-            scaled = tuned(lambda c: min(c, 1.0) * left, pseudo, target, tolerance)
+            remaining = fitted.alpha
+            scaled = tuned(lambda c: min(c, 1.0) * remaining, pseudo, target, tolerance)
             fitted = replace(scaled, invocations=fitted.invocations)
         return with_risk(reweighted(fitted, pseudo, reweight, tolerance=tolerance, say=say), risk)
 
@@ -95,6 +95,6 @@ class WeightedE(PrivacyWeights):
             )
 
     def depends(self) -> list[str]:
-        """For the report: that the file decides on the weights, the records of weight 0, and the common factor."""
+        """State for the report that weights, records of weight 0, and the common factor depend on the file."""
         cut = "which records have weight 0, as their bound exceeded epsilon / (2 m), and a factor of the others"
         return [*super().depends(), cut]

@@ -1,4 +1,4 @@
-"""Disclosure risks of single records.  Maps (:mod:`surveysynth.privacy.weight_maps`) turn them into privacy weights."""
+"""Disclosure risks of records.  Maps (:mod:`surveysynth.privacy.weight_maps`) turn risks into privacy weights."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ class Risk(Protocol):
 
     @property
     def span(self) -> Span:
-        """The smallest and the largest possible risk; None if the linear map takes both from the risks of the file."""
+        """Smallest and largest possible risk.  None if unknown: the linear map then uses the range in the file."""
         ...
 
     def compute(
         self, design: SurveyDesign, model: Synthesizer, records: Any, unit: Unit, unweighted: Callable[[], Draws],
         rng: np.random.Generator,
     ) -> Floats:  # fmt: skip
-        """Risks of the records (n,), or of the units that epsilon protects (U,).
+        """Compute the risks of the n records or, if epsilon protects groups of records, of these U units.
 
-        ``records`` is the design as the model prepared it, and ``unweighted`` fits the posterior under alpha = 1.
+        ``records`` are the records as the model prepared them, and ``unweighted`` fits the posterior under alpha = 1.
         Measures that simulate use ``rng``.
         """
         ...
 
     def describe(self) -> str:
-        """A description of the measure, for the public report."""
+        """Describe the measure for the public report."""
         ...
 
 
 class _BallRisk:
-    """A measure with balls around the records' values."""
+    """A measure of risk with balls around the records' values."""
 
     radius: float | tuple[float, ...]
     relative: bool
@@ -69,7 +69,7 @@ class _BallRisk:
             object.__setattr__(self, field, tuple(numbers) if several else numbers[0])
 
     def _values(self, design: SurveyDesign, model: Synthesizer) -> tuple[Floats, Floats, Floats]:
-        """Numeric outcomes and the lower and upper limits of the balls around them, each (n, d)."""
+        """Return the d numeric outcomes, and the lower and upper limits of the balls around them, each (n, d)."""
         measure = type(self).__name__
         numeric = model.numeric
         if not numeric:
@@ -85,14 +85,13 @@ class _BallRisk:
 
     @property
     def _ball(self) -> str:
-        """The ball in words, for the report."""
+        """The size of the ball in words, for the report."""
         radius = f"{_text(self.radius)} times the record's value" if self.relative else _text(self.radius)
         least = f", at least {_text(self.floor)}" if np.any(np.asarray(self.floor) > 0) else ""
         return f"radius ({radius}{least})"
 
 
 def _largest_by_unit(risk: Floats, unit: Unit) -> Floats:
-    """The largest risk of the records of each unit."""
     if unit.by_record is None:
         return np.asarray(risk)
     largest = np.zeros(unit.count(risk.size))

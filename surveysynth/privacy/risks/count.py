@@ -22,17 +22,17 @@ Span = tuple[float, float] | None
 
 @dataclass(frozen=True)
 class CountRisk(_BallRisk):
-    """IR_i, the share of the records with values outside a closed ball around y_i.
+    """The share IR_i of the file's records whose values lie outside a closed ball around the values y_i of record i.
 
     Source: Hu, Savitsky & Williams 2020, Algorithm 3, the weights "CW".
 
-    A record with few other records nearby is easily distinguished.  A unit of several records has the largest risk of
-    its records.  The measure needs neither a model nor a fit.
+    A record with few other records nearby is easily distinguished, and has a high risk.  A unit of several records has
+    the largest risk of its records.  The measure needs no fit.
 
     Parameters
     ----------
     radius : float, or one for each numeric outcome
-        Radius of the ball, as a share of |y_i| or, if not ``relative``, in the unit of y.  It is policy, and public.
+        Radius of the ball, as a share of |y_i| or, if not ``relative``, in the unit of y.  The radius is public.
     relative : bool
         Whether radii are shares of |y_i|.
     floor : float, or one for each numeric outcome
@@ -63,7 +63,7 @@ class CountRisk(_BallRisk):
         self, design: SurveyDesign, model: Synthesizer, records: Any, unit: Unit, unweighted: Callable[[], Draws],
         rng: np.random.Generator,
     ) -> Floats:  # fmt: skip
-        """Risks IR_i of records (n,) or units (U,): see :class:`Risk`.
+        """Compute the risk of each record or protected unit: see :class:`Risk`.
 
         Raises
         ------
@@ -75,5 +75,5 @@ class CountRisk(_BallRisk):
         return _largest_by_unit(1 - attribute(balls_of(everybody, low, high, y)), unit)
 
     def describe(self) -> str:
-        """A description of the measure, for the public report."""
+        """Describe the measure for the public report."""
         return f"the share of records whose values are further from the record's than a {self._ball}"

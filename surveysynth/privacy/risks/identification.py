@@ -1,4 +1,4 @@
-"""Probabilities of identification."""
+"""Risks of identification: the probability that an intruder finds a record among synthetic records."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class Identification(_BallRisk):
         Raises
         ------
         InputError
-            As :meth:`CountRisk.compute`, and if a known column does not exist, is synthesized or has missing values.
+            A known column does not exist, is synthesized or has missing values.  Also as :meth:`CountRisk.compute`.
         """
         self._values(design, model)
         _patterns(design, model, self.known)
 
     def among(self, design: SurveyDesign, model: Synthesizer, files: Iterable[Floats]) -> Floats:
-        """The risk of every record by this measure, averaged over data sets of the numeric outcomes.
+        """Compute every record's risk by this measure, averaged over synthetic data sets.
 
         Parameters
         ----------
@@ -61,7 +61,7 @@ class Identification(_BallRisk):
         model : Synthesizer
             The model of the d numeric outcomes.
         files : iterable of float array (n, d)
-            Data sets, with rows in the order of the file.
+            Synthetic values of the outcomes in each data set, in the order of the file's records.
 
         Returns
         -------
@@ -86,7 +86,7 @@ class Identification(_BallRisk):
 
     @property
     def _intruder(self) -> str:
-        """The intruder in words, for the report."""
+        """The intruder's knowledge in words, for the report."""
         knows = f"who knows {', '.join(self.known)} and its value" if self.known else "who knows its value"
         return f"by an intruder {knows}, within a {self._ball}"
 
@@ -140,7 +140,7 @@ class MarginalRisk(Identification):
         self, design: SurveyDesign, model: Synthesizer, records: Any, unit: Unit, unweighted: Callable[[], Draws],
         rng: np.random.Generator,
     ) -> Floats:  # fmt: skip
-        """Risks of records (n,) or units (U,): see :class:`Risk`.
+        """Compute the risk of each record or protected unit: see :class:`Risk`.
 
         Raises
         ------
@@ -156,7 +156,7 @@ class MarginalRisk(Identification):
         return _largest_by_unit(self.among(design, model, simulated()), unit)
 
     def describe(self) -> str:
-        """A description of the measure, for the public report."""
+        """Describe the measure for the public report."""
         return f"{self._quantity} {self._intruder}"
 
     @property
@@ -166,13 +166,14 @@ class MarginalRisk(Identification):
 
 @dataclass(frozen=True)
 class PairwiseRisk(MarginalRisk):
-    """1 - alpha~_i, the mean probability that record i is identified together with another record.
+    """The mean probability 1 - alpha~_i that record i is identified together with another record.
 
     Source: Hu, Savitsky & Williams 2022b, section 3.1, eq. 11-14.
 
-    As :class:`MarginalRisk`, but for pairs of records: both synthetic values must be in their own balls, and the share
-    counts the values that are in neither ball.  This protects records that become risky only after risky neighbours
-    have moved away ("whack-a-mole").  Under the linear map alpha_i = c1 alpha~_i + c2.
+    This is :class:`MarginalRisk` for pairs of records: both records' synthetic values must be in the balls around their
+    true values, and the risk is then the share of synthetic values outside both balls.  This protects records that
+    become risky only after risky neighbours have moved away ("whack-a-mole").  Under the linear map
+    alpha_i = c1 alpha~_i + c2.
 
     Parameters
     ----------
@@ -201,7 +202,7 @@ class PairwiseRisk(MarginalRisk):
 
 
 def _patterns(design: SurveyDesign, model: Synthesizer, known: tuple[str, ...]) -> Codes:
-    """Number of each record's combination of known values (n,).  InputError for a column that cannot be known."""
+    """Return a code of each record's known values (InputError for a synthesized column, or missing values)."""
     for name in known:
         if name in model.outcomes:
             raise InputError(f"known column {name!r} is synthesized: known= names what the intruder sees as it is")

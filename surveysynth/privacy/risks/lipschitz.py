@@ -24,7 +24,7 @@ class LipschitzRisk:
 
     Source: Hu, Savitsky & Williams 2022a, section 1.4.1; the weights "LW" of Hu, Savitsky & Williams 2020, Algorithm 2.
 
-    The guarantee is about this risk.  For a unit of several records it is the maximum of |sum log p_i|.
+    The guarantee is about this risk.  The risk of a unit of several records is the maximum of |sum log p_i|.
 
     Examples
     --------
@@ -39,9 +39,9 @@ class LipschitzRisk:
         self, design: SurveyDesign, model: Synthesizer, records: Any, unit: Unit, unweighted: Callable[[], Draws],
         rng: np.random.Generator,
     ) -> Floats:  # fmt: skip
-        """Bounds f_i of records (n,) or units (U,): see :class:`Risk`."""
+        """Compute the Lipschitz bound of each record or protected unit: see :class:`Risk`."""
         return model.lipschitz(records, unweighted(), unit.by_record)
 
     def describe(self) -> str:
-        """A description of the measure, for the public report."""
+        """Describe the measure for the public report."""
         return "each record's Lipschitz bound under the model without privacy weights"
