@@ -84,7 +84,7 @@ def test_r_cmd_check_with_its_testthat_suite_and_its_vignette(r, tmp_path):
     how = ("--no-manual", "--no-build-vignettes", *(["--as-cran"] if os.environ.get("SURVEYSYNTH_AS_CRAN") else []))
     said = run_r("R", "CMD", "check", *how, built.name, cwd=tmp_path, **HERE)
     print(said)
-    assert len(re.findall(r"Rmd\W+using\W+UTF-8\W+OK", said)) == 2  # running R code from vignettes
+    assert len(re.findall(r"Rmd\W+using\W+UTF-8\W+OK", said)) == 3  # running R code from vignettes
     assert "Status: OK" in said
     suite = (tmp_path / "surveysynth.Rcheck" / "tests" / "testthat.Rout").read_text()
     closing = re.findall(r"\[ FAIL (\d+) \| WARN (\d+) \| SKIP (\d+) \| PASS (\d+) \]", suite)[-1]

@@ -81,7 +81,7 @@ redrawn_designs <- function(release) {
       in_folder(function(folder) frame_from_python("redrawn", folder, objects = list(python_release(first)))),
       error = function(e) {
         warning("standard errors leave out the noise that all data sets share, for which Python is needed: ",
-                conditionMessage(e), call. = FALSE)
+                sub("[.] Looked at:.*", "", conditionMessage(e)), call. = FALSE)
         NULL
       }
     )

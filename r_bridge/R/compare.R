@@ -5,7 +5,7 @@
 #' and file share their sampling error.
 #'
 #' @param design The confidential file, from `svydesign()`, `svrepdesign()` or srvyr's `as_survey()`. Records without an
-#'   outcome are left out.
+#'   outcome are left out. Columns that [update()][update.surveysynth_release] gave the release are computed of it, too.
 #' @param release By [synthesize()] or [read_release()].
 #' @param by Variables of the cells, by name or as a formula, as for [tables()]; default its discrete predictors, at most
 #'   three.
@@ -42,6 +42,9 @@ compare_release <- function(design, release, by = NULL, statistic = NULL, quanti
   by <- names_of(by)
   columns <- c(unlist(release$manifest[c("public_predictors", "synthesized")]), intersect(by, names(parts$frame)))
   check_there(columns, names(parts$frame))
+  derived <- release$derived[setdiff(names(release$derived), names(parts$frame))]
+  parts$frame <- with_columns(parts$frame, derived)
+  columns <- c(columns, names(release$derived))
   in_folder(function(folder) {
     out <- file.path(folder, "result")
     dir.create(out)
@@ -60,6 +63,6 @@ compare_release <- function(design, release, by = NULL, statistic = NULL, quanti
 #' @method print surveysynth_comparison
 #' @export
 print.surveysynth_comparison <- function(x, ...) {
-  writeLines(x$text)
+  writeLines(strwrap(strsplit(x$text, "\n", fixed = TRUE)[[1]], getOption("width"), exdent = 2))
   invisible(x)
 }

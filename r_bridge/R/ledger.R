@@ -99,6 +99,7 @@ check_ledger <- function(ledger) {
 #' @export
 print.surveysynth_ledger <- function(x, ...) {
   lines <- strsplit(ask_python("ledger", ledger = check_ledger(x))$said, "\n", fixed = TRUE)[[1]]
+  lines <- sub("surveysynth resume (--ledger, --survey)", "resume_release()", lines, fixed = TRUE)
   after <- match("By kind:", lines)
   wrapped <- function(text) {
     for (line in text) writeLines(strwrap(line, getOption("width"), if (startsWith(line, "  ")) 2 else 0, 4))

@@ -38,8 +38,8 @@ ON_PUBLIC_FILES <- c("tables", "write_tables", "write_release", "read_release", 
 #' the console (stderr), and never into the page.
 #'
 #' Long work says its stages and the seconds so far by `message()`, of class `surveysynth_message`; with the package cli,
-#' an interactive session shows the stage in one line instead. `suppressMessages()` and
-#' `options(surveysynth.progress = FALSE)` silence it.
+#' an interactive session shows the stage in one line instead, and a page that knitr makes shows none. `suppressMessages()`
+#' and `options(surveysynth.progress = FALSE)` silence it.
 #' @name surveysynth_conditions
 #' @examples
 #' tryCatch(read_release("nowhere"), surveysynth_input_error = function(e) e$code)
@@ -48,6 +48,7 @@ NULL
 # A function that says what work is at.
 teller <- function() {
   if (!isTRUE(getOption("surveysynth.progress", TRUE))) return(function(text) invisible())
+  if (in_a_page()) return(function(text) to_the_console(as_text(text)))
   if (!interactive() || !requireNamespace("cli", quietly = TRUE)) return(function(text) say(as_text(text)))
   bar <- NULL
   shown <- parent.frame() # the bar goes when the function that asks Python returns

@@ -1,5 +1,6 @@
 # Computes the vignettes, which take a minute, once: what R CMD build finds are pages of text and pictures.
-# The picture of the workbook is page 6 of it: soffice --convert-to pdf, pdftoppm -r 90 -f 6 -l 6 -png.
+# The picture of the workbook is page 6 of what KEEP_WORKBOOK=income.xlsx keeps, without its margins:
+# soffice --convert-to pdf, pdftoppm -r 90 -f 6 -l 6 -png.
 # Run in r_bridge/, with a Python that has surveysynth and this package installed: Rscript data-raw/vignettes.R [name]
 library(knitr)
 

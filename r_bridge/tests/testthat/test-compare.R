@@ -16,6 +16,20 @@ test_that("a release is compared with the file, whose estimates are those of the
   expect_output(print(beside), "Internal: computed from the confidential file")
 })
 
+test_that("derived columns are compared, and computed of the file", {
+  need_python()
+  release <- synthesize(strat, api00 ~ stype, 60, m = 4, population_total = 6194, bounds = c(200, 1000), seed = 2)
+  beside <- compare_release(strat, update(release, low = api00 < 600), by = ~ low)
+  own <- svyby(~ api00, ~ low, update(strat, low = api00 < 600), svymean)
+  means <- subset(beside$cells, statistic == "mean" & low != "all")
+  expect_equal(means$estimate[match(toupper(own$low), toupper(means$low))], unname(coef(own)), tolerance = 1e-9)
+  width <- options(width = 60)
+  on.exit(options(width))
+  lines <- utils::capture.output(beside)
+  expect_lt(max(nchar(lines)), 60)
+  expect_match(lines, "^Internal: computed", all = FALSE)
+})
+
 test_that("what cannot be compared is refused", {
   need_python()
   expect_error(compare_release(strat, strat), "compare_release\\(design, release\\)")

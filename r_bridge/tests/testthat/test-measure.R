@@ -63,3 +63,11 @@ test_that("designs with replicates get replicates, as those of synthesize()", {
   suppressWarnings(measured <- measure(replicated, api00 ~ stype, epsilon = 5, population_total = 6194, bounds = c(200, 1000)))
   expect_identical(dim(weights(release(measured, m = 4)$designs[[1]], "analysis")), c(200L, 20L))
 })
+
+test_that("a ledger says by which function of R what is not written yet is published", {
+  need_python()
+  budget <- ledger(tempfile(fileext = ".jsonl"), "schools", create = TRUE)
+  measure(strat, api00 ~ stype, epsilon = 1, population_total = 6194, bounds = c(200, 1000), ledger = budget)
+  said <- paste(trimws(utils::capture.output(budget)), collapse = " ")
+  expect_match(said, "from where resume_release() publishes it", fixed = TRUE)
+})

@@ -76,7 +76,7 @@ test_that("what is not for publication is a condition of its own", {
   expect_message(suppressWarnings(run()), "The privacy weights keep") # suppressMessages() has it, too
 })
 
-test_that("a page of knitr shows nothing that is internal, and the console does", {
+test_that("a page of knitr shows nothing that is internal and no progress, and the console does", {
   skip_if_not_installed("knitr")
   skip_if_not_installed("haven")
   need_python()
@@ -100,7 +100,7 @@ test_that("a page of knitr shows nothing that is internal, and the console does"
   page <- readLines("page.md")
   expect_match(page, "2 synthetic data sets of 200 records by FBS", all = FALSE)
   internal <- c("privacy weights keep [0-9]+%", "not for publication", "population_total is far", "carry a value label")
-  for (text in internal) {
+  for (text in c(internal, "[0-9] s  [a-z]")) { # and stages with their seconds
     expect_no_match(c(page, readLines("stdout")), text)
     expect_match(readLines("stderr"), text, all = FALSE)
   }
