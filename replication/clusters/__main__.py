@@ -11,10 +11,9 @@ import typer
 
 from surveysynth.choices import SecondStage
 from surveysynth.cli.options import by_commas, numbers, whole_numbers
-from surveysynth.cli.printing import print_stopped, print_study
 
 from ..choices import StudyPrior
-from ..running import run
+from ..running import run, run_study
 
 
 def clusters_command(
@@ -39,20 +38,16 @@ def clusters_command(
     scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, to use its workers.")] = None,
     seed: Annotated[int | None, typer.Option(min=0)] = None,
 ) -> None:
-    """Two-stage samples whose PSUs are alike: what FBS makes of them with effects of PSUs, and without."""
+    """Two-stage samples whose PSUs are homogeneous: FBS with effects of PSUs, and without."""
     from . import study as two_stages
 
-    try:
-        studies = two_stages.cluster_study(
+    run_study(
+        lambda: two_stages.cluster_study(
             icc or (0.02, 0.05, 0.15), replicates=replicates, n=n, m=m or (1, 3), delta=delta or (1.8,),
             second_stage=second_stage, predictors=predictors, prior=prior, workers=workers or os.cpu_count() or 1,
             scheduler=scheduler, out=out, seed=seed,
-        )  # fmt: skip
-    except KeyboardInterrupt:
-        print_stopped(out)
-        raise
-    two_stages.write(studies, out)
-    print_study(out)
+        ), two_stages.write, out,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -10,12 +10,11 @@ import typer
 
 from surveysynth.choices import Allocation
 from surveysynth.cli.options import Ends, by_commas, ends, names, numbers, own, simulated
-from surveysynth.cli.printing import console
 from surveysynth.errors import InputError
 from surveysynth.storage import check_new
 
 from ..choices import RiskSource
-from ..running import run
+from ..running import check_options, print_comparison, run
 
 
 def risk_efficient_command(
@@ -63,8 +62,8 @@ def risk_efficient_command(
 ) -> None:
     """Identification risk and utility under marginal and pairwise privacy weights.
 
-    Without --data: a file of consumer units that the package makes for itself.  With --data: your own file; the folder
-    is then not for publication.
+    Without --data: a simulated file of consumer units.  With --data: your own file; the folder is then not for
+    publication.
     """
     from . import outputs
     from .study import consumer_units_study
@@ -73,11 +72,7 @@ def risk_efficient_command(
         "value": value, "predictors": predictors, "known": known, "coefficient": coefficient, "scale": scale,
         "bounds": bounds, "top_code": top_code, "weights": weights,
     }  # fmt: skip
-    strangers = [f"--{name.replace('_', '-')}" for name, given in own.items() if given is not None]
-    if data is None and strangers:
-        raise InputError(f"{', '.join(strangers)}: only with --data")
-    if data is not None and n is not None:
-        raise InputError("--n: not with --data")
+    check_options(data, {"n": n}, own)
     looked_at: dict[str, Any] = {
         "radius": radius, "radii": radii or (0.1, 0.2, 0.3), "weights_from": weights_from, "datasets": datasets,
     }  # fmt: skip
@@ -94,8 +89,7 @@ def risk_efficient_command(
             data, value, predictors or "1", known or [], coefficient, top_code, scale=scale, bounds=bounds,
             allocation=allocation, weights=weights, looked_at=looked_at, sampling=sampling,
         )  # fmt: skip
-    console.print(outputs.write(study, out), markup=False, highlight=False, soft_wrap=True)
-    console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
+    print_comparison(outputs.write(study, out), out)
 
 
 def _own_study(
@@ -103,7 +97,7 @@ def _own_study(
     scale: float | None, bounds: Ends | None, allocation: Allocation, weights: str | None, looked_at: dict[str, Any],
     sampling: dict[str, Any],
 ) -> Any:  # fmt: skip
-    """The study on one's own file."""
+    """Run the study on the user's own file."""
     from surveysynth.design.read import read_frame
     from surveysynth.models.scales.transforms import as_transform
 

@@ -42,7 +42,7 @@ QUOTED = r"(?<!\w)'[^'\n]*'(?!\w)"  # but no apostrophe as in "the paper's"
 NESTED = r"\{[^{}\n]*\}|\[[^\[\]\n]*\]|\([^()\n]*\)"
 VALUE = re.compile(rf"{QUOTED}|\"[^\"\n]*\"|(?:True|False|None)\b|\d[\d_]*(?:\.\d+)?(?:e-?\d+)?\b|{NESTED}|\.\.\.")
 KEY = re.compile(r"""(['"])(\w+)\1: """)  # a key of a dict
-WITHIN = re.compile(rf"(?P<call>\b[A-Z]\w*\((?:[^()\n]|\([^()\n]*\))*\))|{VALUE.pattern}")  # calls and values inside brackets
+WITHIN = re.compile(rf"(?P<call>\b[A-Z]\w*\((?:[^()\n]|\([^()\n]*\))*\))|{VALUE.pattern}")  # inside brackets
 
 
 def in_words_of_r(text: str) -> str:
