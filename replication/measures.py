@@ -122,8 +122,8 @@ def compare_settings(summary: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``method, delta, m, epsilon, statistic, <by>`` and ``coverage_*``, ``ci_length_*``, ``rmse_*`` for the
-        settings ``paper``, ``default`` and ``debias``.  The first row of each method is the mean over all domains, and
-        has the domain "mean".  For FBS the settings ``default`` and ``paper`` are the same.
+        settings ``paper``, ``default`` and ``debias``.  Rows with the domain "mean", which come first, are means over
+        all domains.  For FBS the settings ``default`` and ``paper`` are the same.
 
     Examples
     --------
