@@ -40,8 +40,8 @@ def table1(study: ReweightingStudy) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``statistic, synthesizer``, the ends ``low, high`` averaged over synthetic files and replicates, and ``paper_low,
-        paper_high``, which are missing if the paper has another n or does not have the synthesizer.
+        ``statistic, synthesizer``, the ends ``low, high`` averaged over synthetic files and replicates, and
+        ``paper_low, paper_high``, which are missing if the paper has another n or does not have the synthesizer.
     """
     own = study.files[(study.files["data"] == "nb_mixture") & study.files["epsilon"].isna()]
     ends = own.groupby("synthesizer")[ENDS].mean()
