@@ -100,7 +100,7 @@ def radius_curves(
     Parameters
     ----------
     profile : pandas.DataFrame
-        ``synthesizer``, ``radius`` of the privacy weights, ``at`` (radius with which risk is measured), and the measures
+        ``synthesizer, radius`` (for the privacy weights), ``at`` (radius with which risk is measured), and the measures
         of risk.
     utility : pandas.DataFrame
         ``synthesizer, radius, statistic, relative_difference``.
@@ -115,7 +115,7 @@ def radius_curves(
     for ax, (measure, label) in zip(axes[0], RISK_MEASURES.items(), strict=False):
         for name in names:
             part = profile[profile["synthesizer"] == name].sort_values("at")
-            main = part["radius"].value_counts(dropna=False).index[0]  # radius of the files whose risk is measured with all radii
+            main = part["radius"].value_counts(dropna=False).index[0]  # of the files measured with all radii
             same = part[part["radius"].isna() | (part["radius"] == main)]
             ax.plot(same["at"], same[measure], color=RISK_COLORS[name], marker="o", ms=4, lw=1.6)
             own = part[part["radius"] == part["at"]]

@@ -43,8 +43,9 @@ def to_r(obj: SurveyDesign | pd.DataFrame) -> Any:
     RError
         R, rpy2 or an R package is not installed.
     InputError
-        R has no such column type (:func:`surveysynth.r.exchange.encode`), or R's survey package has no such variance:
-        ``pps="hajek"``; calibrated weights with ``pps=`` other than "brewer"; calibrated weights that contain 0.
+        R does not have the type of a column (:func:`surveysynth.r.exchange.encode`), or its survey package does not
+        have the variance of the design: ``pps="hajek"``; calibrated weights with ``pps=`` other than "brewer"; some
+        calibrated weights are 0.
 
     Examples
     --------
