@@ -29,7 +29,7 @@ def run(command: Callable[..., None]) -> None:
 
 
 def check_options(data: Path | None, simulated: Mapping[str, Any], own: Mapping[str, Any]) -> None:
-    """Refuse the options of simulated files if ``--data`` is given, otherwise those of own files (InputError)."""
+    """Refuse options of simulated files if ``--data`` is given, otherwise options of one's own file (InputError)."""
     options = own if data is None else simulated
     wrong = [f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None]
     if wrong:

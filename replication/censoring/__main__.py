@@ -20,7 +20,7 @@ def censoring_command(
     out: Annotated[Path, typer.Option(help="Folder for the results.", show_default=False)],
     epsilon: Annotated[
         Sequence[float] | None,
-        by_commas("Of one synthetic file each, by commas; default 5,4,3. With --data, one.", numbers),
+        by_commas("Epsilons of one synthetic file, by commas; default 5,4,3. With --data, a single one.", numbers),
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="The histogram is never seeded.")] = None,
     replicates: Annotated[int | None, simulated("Number of files; default 100.", min=1)] = None,

@@ -22,7 +22,7 @@ def clusters_command(
         Sequence[float] | None, by_commas("Intraclass correlations, by commas; default 0.02,0.05,0.15.", numbers)
     ] = None,
     replicates: Annotated[int, typer.Option(help="Number of samples at every icc.", min=1)] = 100,
-    n: Annotated[int, typer.Option(help="Sample size, about.", min=1)] = 2000,
+    n: Annotated[int, typer.Option(help="Approximate sample size.", min=1)] = 2000,
     m: Annotated[
         Sequence[int] | None, by_commas("Numbers of synthetic data sets; default 1,3.", whole_numbers, "-m", "--m")
     ] = None,
@@ -30,7 +30,7 @@ def clusters_command(
         Sequence[float] | None, by_commas("Lipschitz bounds, epsilon = 2 delta m; default 1.8.", numbers)
     ] = None,
     second_stage: Annotated[
-        SecondStage, typer.Option(help="Within a PSU: pps, weights differ; srs, one weight a PSU.")
+        SecondStage, typer.Option(help="Sampling within a PSU: pps, weights differ; srs, all weights are equal.")
     ] = "pps",
     predictors: Annotated[str, typer.Option(help="Formula of field, gender and take.")] = "field + gender",
     prior: Annotated[StudyPrior, typer.Option(help="flat: exact draws, fast; paper: by Markov chains.")] = "flat",

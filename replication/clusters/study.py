@@ -77,8 +77,8 @@ def two_stage(
     """A fixed population of doctorate holders in universities, which is sampled in two stages.
 
     The first stage draws universities within fields, with probability proportional to the sum of the sizes of their
-    units.  The second stage draws a fifth of the units of each university, but 10 to 30.  Weights differ from unit to
-    unit, and are correlated with the outcome.
+    units.  The second stage draws a fifth of the units of each university, but at least 10 and at most 30.  Weights
+    differ between units, and are correlated with the outcome.
 
     Parameters
     ----------
@@ -90,8 +90,8 @@ def two_stage(
         How units are drawn within a university: "pps" with probability proportional to size, "srs" with equal
         probabilities, so that all records of a PSU have the same weight.
     predictors : str
-        Formula of field, gender and take (number of units drawn in a university).  Tables are by field and gender, as
-        far as they are in the formula.
+        Formula of field, gender and take (number of units drawn in a university).  The tables are by field and gender,
+        or by the one that is in the formula.
 
     Returns
     -------

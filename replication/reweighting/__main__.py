@@ -22,11 +22,11 @@ def reweighting_command(
     replicates: Annotated[int | None, simulated("Number of files; default 100.", min=1)] = None,
     n: Annotated[int | None, simulated("Records of a file; default 1000.", min=1)] = None,
     epsilon: Annotated[
-        Sequence[float] | None, simulated("Of the curve, by commas; default 4,5,6,8,10,14,20.", numbers)
+        Sequence[float] | None, simulated("Epsilons of the curve, by commas; default 4,5,6,8,10,14,20.", numbers)
     ] = None,
     sizes: Annotated[
         Sequence[int] | None,
-        simulated("Records of larger files, for the share weighted down; default 500,2000,8000,32000.", whole_numbers),
+        simulated("Records of larger files, for shares of weights < 1; default 500,2000,8000,32000.", whole_numbers),
     ] = None,
     curves: Annotated[
         int | None, simulated("Replicates that have the curve and larger files, too; default 10.", min=1)

@@ -201,10 +201,7 @@ class Found:
         self, file: Weightings, data: str, synthesizers: Sequence[str], part: str, epsilon: float = np.nan, *,
         size: int = FILES, by_record: bool = False,
     ) -> None:  # fmt: skip
-        """Fit each synthesizer to a file, and add the results of the fit and of ``size`` synthetic files.
-
-        If epsilon is NaN, c1 = 1; otherwise c1 is tuned to epsilon.
-        """
+        """Fit each synthesizer, with c1 = 1 or tuned to epsilon, and add the results of ``size`` synthetic files."""
         budget = ANY if np.isnan(epsilon) else Budget(epsilon, 1)
         for name in synthesizers:
             made_by = {"replicate": self.replicate, "data": data, "epsilon": epsilon, "synthesizer": name}

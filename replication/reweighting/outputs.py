@@ -303,7 +303,6 @@ def _bounds_text(study: ReweightingStudy) -> list[str]:
 
 
 def _flatness_text(study: ReweightingStudy) -> list[str]:
-    """Lines of the summary on the gain of one step of re-weighting, and of further steps."""
     mixture = study.files["data"].eq("nb_mixture") & study.files["epsilon"].isna()
     bounds = _part(study, "file")[lambda t: t["data"] == "nb_mixture"].groupby("synthesizer")
     wide = bounds[["mean_alpha", "flatness", "steps"]].mean()
@@ -357,7 +356,6 @@ def _shares_text(study: ReweightingStudy) -> list[str]:
 
 
 def _curves_text(study: ReweightingStudy) -> list[str]:
-    """Lines of the summary with RMSE ratio and overlap at every epsilon, and the order of the synthesizers."""
     mixture, surveys = curve(study), survey_samples(study)
     tables: dict[str, tuple[pd.DataFrame, tuple[str, ...]]] = {
         "counts, median over the statistics (m = 1)": (mixture[mixture["statistic"] == MIDDLE], ON_THE_CURVE)

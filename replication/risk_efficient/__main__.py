@@ -19,28 +19,28 @@ from ..running import check_options, print_comparison, run
 
 def risk_efficient_command(
     out: Annotated[Path, typer.Option(help="Folder for the results.", show_default=False)],
-    radius: Annotated[float, typer.Option(help="Of the balls around values, as a share of them.", min=0)] = 0.2,
+    radius: Annotated[float, typer.Option(help="Radius of the balls, as a share of the value.", min=0)] = 0.2,
     radii: Annotated[
-        Sequence[float] | None, by_commas("Others to look at, by commas; default 0.1,0.2,0.3.", numbers)
+        Sequence[float] | None, by_commas("Further radii, by commas; default 0.1,0.2,0.3.", numbers)
     ] = None,
     floor: Annotated[
-        float | None, typer.Option(help="Least radius, for values near 0; default 0, of the simulated file 100.", min=0)
+        float | None, typer.Option(help="Least radius, for values near 0; default 0; 100 if simulated.", min=0)
     ] = None,
     weights_from: Annotated[
         RiskSource,
-        typer.Option(help="Risks behind the privacy weights: of synthetic files, or of the data as if released."),
+        typer.Option(help="Files whose risks determine privacy weights: synthetic files, or the data as if released."),
     ] = "synthetic",
     allocation: Annotated[
         Allocation,
         typer.Option(
-            help="Components of synthetic records: from their shares, or given the records "
+            help="Components of synthetic records: drawn by their shares, or given the confidential values "
             "(Hu, Savitsky & Williams 2022b, eq. 7)."
         ),
     ] = "prior",
     datasets: Annotated[int, typer.Option(help="Synthetic files of each fit.", min=1)] = 20,
     chains: Annotated[int, typer.Option(min=1)] = 2,
     warmup: Annotated[int, typer.Option(min=1)] = 500,
-    draws: Annotated[int, typer.Option(help="Of each chain.", min=1)] = 500,
+    draws: Annotated[int, typer.Option(help="Draws of each chain.", min=1)] = 500,
     seed: Annotated[int | None, typer.Option(min=0)] = None,
     n: Annotated[int | None, simulated("Records of the file; default 5571.", min=1)] = None,
     data: Annotated[Path | None, own("Compare privacy weights on this file.")] = None,
@@ -49,7 +49,7 @@ def risk_efficient_command(
     known: Annotated[
         Sequence[str] | None, own("Columns that the intruder knows, by commas; default none.", names)
     ] = None,
-    coefficient: Annotated[str | None, own("Term of the regression on the predictors to look at.")] = None,
+    coefficient: Annotated[str | None, own("Term of the regression with a coefficient to compare.")] = None,
     scale: Annotated[
         float | None, own("Public number for asinh(value / scale); without it values are logged, and positive.")
     ] = None,
@@ -97,7 +97,6 @@ def _own_study(
     scale: float | None, bounds: Ends | None, allocation: Allocation, weights: str | None, looked_at: dict[str, Any],
     sampling: dict[str, Any],
 ) -> Any:  # fmt: skip
-    """Run the study on the user's own file."""
     from surveysynth.design.read import read_frame
     from surveysynth.models.scales.transforms import as_transform
 

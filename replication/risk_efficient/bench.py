@@ -182,10 +182,7 @@ class RiskBench(Bench):
         return np.array([identification_risk(**seen | {"synthetic": one}) for one in seen["synthetic"]])
 
     def risk_behind(self, made: Made) -> Floats:
-        """Compute the risks (n,) that determine privacy weights.
-
-        They are risks in the files of the unweighted fit, or in the confidential file if the plan says so.
-        """
+        """Compute the risks (n,) behind privacy weights, in files of the unweighted fit or in the confidential file."""
         synthetic = self.plan.weights_from == "synthetic"
         seen = self._seen(self.unweighted_files if synthetic else self.released(DATA, self.values), made.radius)
         risk = identification_risk(**seen) if made.synthesizer == "marginal" else 1 - pairwise_weights(**seen)

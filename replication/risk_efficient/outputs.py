@@ -116,7 +116,7 @@ def _risks(study: RiskEfficientStudy) -> pd.DataFrame:
 
 
 def _plain(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows with c1 = 1 and c2 = 0, and those without privacy weights."""
+    """Select the rows with c1 = 1 and c2 = 0, and the rows without privacy weights."""
     c1, c2 = ADJUSTMENTS[0]
     return table[table["c1"].isin([np.nan, c1]) & table["c2"].isin([np.nan, c2])]
 
@@ -259,7 +259,6 @@ def _topcoding_findings(risk: pd.DataFrame) -> list[Finding]:
 
 
 def _with_errors(risk: pd.DataFrame) -> str:
-    """Text with mean risks and their Monte Carlo standard errors."""
     lines = zip(risk.index, risk["mean"], risk["mean_se"], strict=True)
     return ", ".join(f"{plots.RISKS[str(name)]} {mean:.3f} (se {error:.3f})" for name, mean, error in lines)
 

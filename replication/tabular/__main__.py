@@ -34,7 +34,7 @@ def tabular_command(
     n: Annotated[int | None, simulated("Sample size; default 1000.", min=1)] = None,
     population: Annotated[
         Literal["sdr", "t4", "skewed", "heteroskedastic", "two-stage"] | None,
-        simulated("That of the paper (sdr), or a relative that the models do not fit."),
+        simulated("The population of the paper (sdr), or a variant that the models do not fit."),
     ] = None,
     bounds_n: Annotated[
         Sequence[int] | None, simulated("Further sample sizes, for their Lipschitz bounds.", whole_numbers)
@@ -100,7 +100,6 @@ def tabular_command(
 
 
 def _study(out: Path, population: Any, **settings: Any) -> None:
-    """Run a study of repeated samples from a simulated population, and write it."""
     from . import outputs
     from .study import repeated_sampling, sdr
 
@@ -108,7 +107,6 @@ def _study(out: Path, population: Any, **settings: Any) -> None:
 
 
 def _comparison(out: Path, data: Path, roles: dict[str, Any], *model: Any, **settings: Any) -> None:
-    """Compare the methods on the user's own file, and write the comparison."""
     from surveysynth.design.survey_design import SurveyDesign
 
     from . import own_file

@@ -1,6 +1,7 @@
-"""An audit: membership attacks in repeated games, each of which measures the file again.
+"""An audit of the epsilon that a mechanism states, by membership attacks in repeated games (:mod:`.games`).
 
-The intruder knows all other records and asks about the planted record.  A cell of the audit is a planted record with an
+A game measures a file, with or without a planted record.  An intruder who knows all other records tells from the noisy
+tables whether the planted record is there.  A cell of the audit is a planted record with an
 epsilon.  Each cell has its own folder, so that an audit can be stopped, continued and extended.  A replicate is a batch
 of 500 games on each side.
 """
@@ -97,7 +98,7 @@ def audit(
 ) -> list[tuple[Cell, Replicates]]:
     """Plant records, and measure the file with and without each planted record in repeated games.
 
-    :func:`.outputs.verdicts` computes from these games how well an intruder can tell the sides apart.
+    :func:`.outputs.verdicts` computes the empirical epsilon from these games.
 
     Parameters
     ----------

@@ -124,10 +124,7 @@ def failures(cells: Cells) -> pd.DataFrame:
 
 
 def ruined(cells: Cells) -> pd.DataFrame:
-    """Count the releases of each cell whose grand mean or proportion is ruined.
-
-    The error of a ruined estimate is more than 5 times the median confidential standard error.
-    """
+    """Count the releases whose grand mean or proportion is wrong by over 5 confidential standard errors, by cell."""
     parts = []
     for cell, study in cells:
         e = study.all("estimates").merge(cell.population.truths(), on=["margin", "level", "statistic"])
