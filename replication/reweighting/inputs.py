@@ -65,7 +65,7 @@ def weightings(
 
 
 def truth(data: str) -> dict[str, float]:
-    """Return the true mean and quantiles of a distribution.  A quantile is the smallest count with the probability."""
+    """Return the true mean and quantiles of a distribution.  A quantile is the least count that reaches the share."""
     counts = np.arange(2000)
     if data == "poisson":
         expected, below = POISSON_MEAN, stats.poisson.cdf(counts, POISSON_MEAN)

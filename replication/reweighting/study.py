@@ -130,8 +130,9 @@ class ReweightingStudy:
     replicates : int
     bounds : pandas.DataFrame
         One row for each fit: ``replicate, part, data, n, epsilon, synthesizer, c1, lipschitz, k, steps, flatness,
-        weighted_down, mean_alpha, mu, phi, diagnostics``.  ``part`` is the part of the study: "file" (c1 = 1, as in the
-        paper), "curve" (tuned to epsilon), "share" (larger files) or "sdr" (samples of doctorate holders).
+        weighted_down, mean_alpha, mu, phi, diagnostics`` (:class:`surveysynth.privacy.protected_fit.ProtectedFit`).
+        ``part`` is the part of the study: "file" (c1 = 1, as in the paper), "curve" (tuned to epsilon), "share" (larger
+        files) or "sdr" (samples of doctorate holders).
     files : pandas.DataFrame
         One row for each synthetic file: ``replicate, data, epsilon, synthesizer, file, max_ecdf, avg_ecdf, q15, q90,
         mean, median``, the ends of intervals of the last four, and ``mu, phi`` of the draw.  ``epsilon`` is missing if

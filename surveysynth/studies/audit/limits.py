@@ -41,7 +41,7 @@ class Verdict:
     point : float
         Log ratio of the shares of the event on the two sides, with half a game added to each count.
     lower : float
-        Lower confidence limit of epsilon.  It is -inf if the lower limit of the first probability is not above delta.
+        Lower confidence limit of epsilon.  It is -inf if the lower limit on the likelier side is not above delta.
     most : float
         The lower limit if the event happened in every game of one side and in none of the other.
     """
