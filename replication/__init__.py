@@ -1,4 +1,5 @@
 """Replications of the papers' studies, with the numbers that the papers print.
 
-``README.md`` lists what each study reproduces.  They are not in the wheel, and surveysynth imports none of them.
+``README.md`` lists what each study reproduces.  The wheel does not contain this folder, and surveysynth does not import
+from it.
 """

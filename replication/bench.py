@@ -1,4 +1,4 @@
-"""A bench: one file and one model, fitted under several mechanisms."""
+"""One file and one model, which are fitted under several privacy mechanisms (a bench)."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ from surveysynth.privacy.tuning import weighted_fit
 Floats = NDArray[np.float64]
 
 CHAINS, WARMUP, DRAWS = 2, 500, 500  # Hu, Williams & Savitsky (2025): 4 chains of 1000, Stan's defaults
-ANY = Budget(None, 1)  # for fits whose c1 is given, and determines epsilon
+ANY = Budget(None, 1)  # for fits with a given c1, which determines epsilon
 
 
 def epsilon_of(delta: float) -> float:
-    """Epsilon of one synthetic file from a draw with Lipschitz bound delta: 2 delta."""
+    """Return epsilon = 2 delta of one synthetic file, if delta is the Lipschitz bound of the fit."""
     return ANY.spent(delta)
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class Bench:
-    """One file and one model, to be fitted under several privacy weights.
+    """One file and one model, which are fitted under several privacy weights.
 
     Parameters
     ----------
     design : SurveyDesign
+        The file, with n records.
     pseudo : PseudoLikelihood
-        The model and the records of the design.
+        The model, and the records of the design as prepared for it.
     """
 
     design: SurveyDesign
@@ -50,43 +51,43 @@ class Bench:
 
     @cached_property
     def unweighted(self) -> ProtectedFit:
-        """The fit under alpha = 1; its bounds are the records' risks f_i (n,)."""
+        """The fit with all privacy weights 1.  Its Lipschitz bounds are the risks f_i (n,) of the records."""
         return weighted_fit(1.0, np.ones(self.design.n), self.pseudo)[0]
 
     def protected(self, mechanism: RecordMechanism, budget: Budget = ANY, risk: Floats | None = None) -> ProtectedFit:
-        """The fit under a mechanism.
+        """Fit the model under a mechanism.
 
         Parameters
         ----------
-        mechanism : Mechanism
+        mechanism : RecordMechanism
         budget : Budget
-            Budget to which c1 is tuned; ignored if c1 is given.
+            Privacy budget to which c1 is tuned.  It is ignored if the mechanism has a given c1.
         risk : float array (n,), optional
-            Risks of the records; by default f_i, from the unweighted fit that all mechanisms share.
+            Risks of the records.  The default is f_i of the unweighted fit, which all mechanisms share.
 
         Raises
         ------
         PrivacyError, ModelError, EngineError
-            As :func:`surveysynth.fit`.
+            For the reasons given in :func:`surveysynth.fit`.
         """
         known = Assessment(lambda _: self.unweighted.bounds if risk is None else risk, None, np.ones(self.design.n))
         return mechanism.fit(self.pseudo, budget, known, tolerance=0.01, reweight=0, say=lambda _: None)
 
 
 def few_draws(rng: np.random.Generator) -> Sampler:
-    """A sampler with few draws, for studies that fit hundreds of files."""
+    """Make a sampler with few draws, for studies that fit hundreds of files."""
     engine = get_engine("embedded")
     return Sampler(lambda: engine, rng, CHAINS, WARMUP, DRAWS)
 
 
 def equally_weighted(frame: pd.DataFrame) -> SurveyDesign:
-    """A file as a design whose records have equal weights."""
+    """Make a design in which all records have the survey weight 1."""
     weight = next(name for i in range(len(frame.columns) + 1) if (name := f"weight_{i}") not in frame)
     return SurveyDesign(frame.assign(**{weight: 1.0}), weights=weight)
 
 
 def facts_of(fitted: ProtectedFit) -> dict[str, Any]:
-    """Facts about a fit: constants, Lipschitz bound, privacy weights, and failed diagnostics."""
+    """Summarize a fit: constants of the weight map, Lipschitz bound, privacy weights, and failed diagnostics."""
     return {
         "c1": fitted.c1, "lipschitz": fitted.delta, "k": np.nan if fitted.k is None else fitted.k,
         "steps": fitted.steps, "flatness": fitted.flatness, "weighted_down": fitted.weighted_down,

@@ -1,4 +1,4 @@
-"""The values of the options of the studies, in one light module like :mod:`surveysynth.choices`."""
+"""Possible values of the options of the studies, in a module that imports nothing else."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from typing import Literal
 
 StudyMethod = Literal["fbs", "fbp", "laplace"]
 StudyPrior = Literal["flat", "paper"]
-RiskSource = Literal["synthetic", "data"]  # files from which the risks for privacy weights are computed
+RiskSource = Literal["synthetic", "data"]  # files whose risks determine the privacy weights

@@ -1,6 +1,6 @@
-"""Measures of the papers: error of one estimate, and comparison of studies with printed tables.
+"""Measures of the papers: the error of one estimate, and comparisons with printed tables.
 
-Frames are those of :mod:`surveysynth.studies.measures`.
+The columns of frames of estimates are described in :mod:`surveysynth.studies.measures`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ def rmse(estimate: ArrayLike, se: ArrayLike, truth: ArrayLike) -> Floats:
 
     Parameters
     ----------
-    estimate, se, truth : float array (...)
-        In one unit, of shapes that go together.
+    estimate, se, truth : array_like
+        Estimates, standard errors and true values.  The arrays are broadcast.
 
     Returns
     -------
-    float array (...)
-        In that unit.
+    float array
+        Errors in the unit of the estimates.
 
     Examples
     --------
@@ -41,14 +41,14 @@ def rmse(estimate: ArrayLike, se: ArrayLike, truth: ArrayLike) -> Floats:
 
 
 def rmse_ratios(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """RMSE of every private estimate over the confidential sample's RMSE, sample by sample.
+    """Divide the RMSE of every private estimate by the RMSE of the confidential estimate from the same sample.
 
     Source: Hu, Savitsky & Williams 2022a, section 4.3.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
-        One row an estimate and replicate, as of :class:`replication.tabular.study.Study`.
+        Attribute ``estimates`` of a :class:`replication.tabular.study.Study`.
     by : list of str
         Columns of the domains.
 
@@ -78,21 +78,22 @@ def rmse_ratios(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 
 def compare_with_paper(summary: pd.DataFrame) -> pd.DataFrame:
-    """Compare interval length and coverage with those of the paper (Tables 4 and 5).
+    """Compare interval lengths and coverages with Tables 4 and 5 of the paper.
 
     Source: Hu, Savitsky & Williams 2022a, appendix F.
 
     Parameters
     ----------
     summary : pandas.DataFrame
-        From :func:`surveysynth.studies.summarize`, of the simulated population of the paper (section 4.1) by field and
-        gender, n = 1000.
+        Result of :func:`surveysynth.studies.summarize`, for samples of n = 1000 from the simulated population of the
+        paper (section 4.1), by field and gender.
 
     Returns
     -------
     pandas.DataFrame
-        ``block, field, gender, paper_ci_length, ci_length, paper_coverage, coverage``: FBS and FBP
-        as in the paper, at m = 3 and a Lipschitz bound of 1.8; blocks that were not run are left out.
+        ``block, field, gender, paper_ci_length, ci_length, paper_coverage, coverage``, for FBS and FBP under the
+        settings of the paper, m = 3 and a Lipschitz bound of 1.8.  A block is a method with a statistic, such as
+        "fbs_counts".  Blocks without estimates are left out.
 
     Examples
     --------
@@ -108,20 +109,21 @@ def compare_with_paper(summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def compare_settings(summary: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Compare our settings with those of the paper: coverage, interval length and RMSE, by domain and on average.
+    """Compare coverage, interval length and RMSE under the settings of the paper and of this package.
 
     Parameters
     ----------
     summary : pandas.DataFrame
-        From :func:`surveysynth.studies.summarize`.
+        Result of :func:`surveysynth.studies.summarize`.
     by : list of str
+        Columns of the domains.
 
     Returns
     -------
     pandas.DataFrame
         ``method, delta, m, epsilon, statistic, <by>`` and ``coverage_*``, ``ci_length_*``, ``rmse_*`` for the
-        settings ``paper``, ``default`` and ``debias``; the mean of all domains comes first, labelled
-        "mean".  FBS's default setting is that of the paper.
+        settings ``paper``, ``default`` and ``debias``.  Rows with the domain "mean", which come first, are means over
+        all domains.  For FBS the settings ``default`` and ``paper`` are the same.
 
     Examples
     --------

@@ -1,14 +1,15 @@
 """The methods of Hu, Savitsky & Williams (2022a) on one sample: FBS, FBP and Laplace tables.
 
-Settings, in the column ``setting`` of the estimates:
+The column ``setting`` of the estimates has the values
 
-- ``paper``: as in the paper.  For FBS this is our default, too.
-- ``default``: FBP with its full smoothed weights, and standard errors of counts by stratum.
+- ``paper``: the settings of the paper.  For FBS they are also the default of this package.
+- ``default``: FBP with its full smoothed weights, and with standard errors of counts by stratum.
 - ``debias``: the default with Fisher-consistent draws.
-- ``local`` (the paper's Laplace tables, without a guarantee) and ``strict``.
+- ``local``: the paper's Laplace tables, which have no privacy guarantee.
+- ``strict``: Laplace tables with a guarantee from public bounds.
 
-All settings of one fit use the same draws, and a smaller m the first of a larger one's data sets, so that
-they differ by nothing else.
+All settings of one fit use the same draws, and a smaller number m of data sets uses the first data sets of the larger
+number.  So differences between settings, or between values of m, have no other cause.
 """
 
 from __future__ import annotations
@@ -53,30 +54,33 @@ class SampleStudy:
     design : SurveyDesign
     outcome : str
     by : list of str
+        Columns of the domains.
     predictors : str
+        Formula of the models.
     prior : {"flat", "paper"}
     settings : mapping
         Further arguments of :func:`surveysynth.fit`.
     bounds : mapping, optional
-        Public bounds for strict Laplace tables; without them there are none.
+        Public bounds for strict Laplace tables.  Without bounds, strict tables are left out.
     seed : int, optional
         Laplace noise is never seeded.
     recording : bool
-        Record what fails, and go on; otherwise errors are raised.
+        Whether errors are recorded in ``failures`` instead of being raised.
 
     Attributes
     ----------
     tables : list of pandas.DataFrame
-        ``method, setting, delta, m, epsilon, <by>, statistic, estimate, se, df, ci_low, ci_high``.
+        Estimates: ``method, setting, delta, m, epsilon, <by>, statistic, estimate, se, df, ci_low, ci_high``.
     fits : list of dict
-        The largest Lipschitz bounds of each fit: ``method, delta, unweighted, weighted`` and, where
-        asked for, ``untuned``, the weighted bound under c1 = 1, a constant that owes nothing to the sample.
+        The largest Lipschitz bounds of each fit: ``method, delta``, ``unweighted`` (without privacy weights),
+        ``weighted`` (with weights tuned to delta), and ``untuned`` (with weights under the constant c1 = 1, if
+        requested).
     records : list of pandas.DataFrame
-        The same record by record: ``method, delta, unweighted, weighted``.
+        The Lipschitz bounds of all records: ``method, delta, unweighted, weighted``.
     scatter : list of pandas.DataFrame
-        ``method, weights, outcome, weight`` of the records of one data set.
+        Records of the sample and of one synthetic data set: ``method, weights`` (a label), ``outcome, weight``.
     failures : list of dict
-        What failed, and why.
+        Errors, with the method and setting.
     """
 
     design: SurveyDesign
@@ -95,20 +99,20 @@ class SampleStudy:
     failures: list[dict[str, Any]] = field(default_factory=list)
 
     def confidential(self) -> None:
-        """Estimates and weights of the sample itself."""
+        """Add the confidential estimates, and the outcomes and weights of the sample."""
         table = estimate(self.design, self.outcome, self.by, STATISTICS, estimator="onepass")
         self._add(table, CONFIDENTIAL, "", np.nan, None)
         self._add_scatter(CONFIDENTIAL, "survey weights", self.design.numeric(self.outcome), self.design.weights)
 
     def run(self, method: StudyMethod, delta: float, m: Sequence[int], *, untuned: bool = False) -> None:
-        """Run a method with Lipschitz bound delta, hence epsilon = 2 delta m, for every m."""
+        """Run a method with Lipschitz bound delta for every m.  Each m has epsilon = 2 delta m."""
         if method == "laplace":
             self._laplace(delta, m)
         else:
             self._bayes(method, delta, m, untuned)
 
     def _bayes(self, method: StudyMethod, delta: float, m: Sequence[int], untuned: bool) -> None:
-        """Fit FBS or FBP once, tuned to delta, and release every m under every setting."""
+        """Fit FBS or FBP, tuned to delta, and add tables for every m and setting."""
         with self._recorded(method=method, delta=delta):
             done = self._fit(method, delta)
             found = {"method": method, "delta": delta, "unweighted": float(done.risk.max()), "weighted": done.delta}
@@ -124,7 +128,7 @@ class SampleStudy:
     def _release(
         self, done: Fit, method: StudyMethod, setting: str, delta: float, m: Sequence[int], debias: bool
     ) -> None:
-        """Add tables from the first m data sets of one release, for every m."""
+        """Make one release with the largest m, and add tables from its first m data sets for every m."""
         if not m:
             return
         same = replace(done, streams=Streams.from_seed(self._seed(method, delta, max(m))), used=[], spent=[])
@@ -136,7 +140,7 @@ class SampleStudy:
             self._add(table, method, setting, delta, size)
 
     def _laplace(self, delta: float, m: Sequence[int]) -> None:
-        """Add tables with Laplace noise, at the epsilon of the synthetic data."""
+        """Add tables with Laplace noise, at the same epsilon as the synthetic data."""
         for size in m:
             for kind in ("local", "strict") if self.bounds is not None else ("local",):
                 with self._recorded(method="laplace", setting=kind, delta=delta, m=size):
@@ -174,7 +178,7 @@ class SampleStudy:
         self.scatter.append(pd.DataFrame({"method": method, "weights": weights, "outcome": outcome, "weight": scaled}))
 
     def _add_synthetic_scatter(self, done: Fit, method: StudyMethod) -> None:
-        """Add one synthetic data set with smoothed weights, and with weights synthesized around them.
+        """Add one synthetic data set twice: with smoothed weights, and with synthesized weights.
 
         Source: Hu, Savitsky & Williams 2022a, Figures 4, 8, 9.
         """
@@ -187,7 +191,7 @@ class SampleStudy:
                 synthetic = next(variant.synthesizer.simulations(done.records, posterior, [draw], own))
                 smoothed = synthetic.weights if synthetic.count_weights is None else synthetic.count_weights
                 panels[f"smoothed weights ({setting})"] = synthetic.outcomes[:, 0], smoothed
-        if done.records.public_weights is None:  # sd of log weight given outcome: the last entry of L, in either model
+        if done.records.public_weights is None:  # sd of log weight given outcome: the last entry of L
             y, smoothed = list(panels.values())[-1]  # the model's own smoothed weights
             spread = posterior.values["L"][draw, -1, -1]
             self._add_scatter(method, "synthesized weights", y, smoothed * np.exp(spread * rng.standard_normal(y.size)))
@@ -196,7 +200,7 @@ class SampleStudy:
 
 
 def _variants(done: Fit, method: StudyMethod) -> dict[str, tuple[Fit, bool]]:
-    """The settings of releases from a fit, and whether their draws are Fisher-consistent."""
+    """Return a fit for each setting of releases, and whether the draws are made Fisher-consistent."""
     if method == "fbs":
         return {"paper": (done, False), "debias": (done, True)}
     as_in_paper = replace(done.synthesizer, weights="paper", variance="paper")  # type: ignore[type-var]

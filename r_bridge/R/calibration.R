@@ -153,7 +153,7 @@ indicators <- function(group) outer(group, seq_len(max(group)), "==") + 0
 # the frame, and new columns for the rest of X.  The variance is the same for all that span the same space.
 known_columns <- function(step, frame) {
   X <- step$X
-  none <- function(rest, of) colSums(rest^2) <= 1e-16 * colSums(of^2)
+  none <- function(rest, whole) colSums(rest^2) <= 1e-16 * colSums(whole^2)
   fits <- function(columns) {
     if (!all(columns %in% names(frame))) return(FALSE)
     group <- crossed(frame, columns)

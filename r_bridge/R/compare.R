@@ -48,14 +48,14 @@ compare_release <- function(design, release, by = NULL, statistic = NULL, quanti
   in_folder(function(folder) {
     out <- file.path(folder, "result")
     dir.create(out)
-    said <- ask_python(
+    made <- ask_python(
       "compare", folder = out, design = design_for_python(parts, columns, folder), by = by,
       statistic = if (!is.null(statistic)) I(statistic), quantiles = if (!is.null(quantiles)) I(quantiles),
       objects = list(python_release(release))
-    )$said
+    )$value
     frames <- list.files(out)
     tables <- stats::setNames(lapply(file.path(out, frames), loaded), frames)
-    structure(c(tables[said$order], list(text = said$text)), class = "surveysynth_comparison")
+    structure(c(tables[made$order], list(text = made$text)), class = "surveysynth_comparison")
   })
 }
 

@@ -193,8 +193,8 @@ pps_parts <- function(design, pi) {
     refuse("a pps= design of several stages cannot be carried over")
   }
   check <- as.matrix(design$dcheck[[1]]$dcheck)
-  apart <- all(check[row(check) != col(check)] == 0)
-  if (apart && design$variance == "HT") return(list(pps = "poisson", joint = NULL))
+  independent <- all(check[row(check) != col(check)] == 0)
+  if (independent && design$variance == "HT") return(list(pps = "poisson", joint = NULL))
   joint <- outer(pi, pi) / (1 - check)
   diag(joint) <- pi
   list(pps = if (design$variance == "YG") "sen_yates_grundy" else "horvitz_thompson", joint = joint)

@@ -125,9 +125,9 @@ save_frame <- function(frame, folder) {
 }
 
 load_frame <- function(folder) {
-  said <- jsonlite::fromJSON(file.path(folder, "columns.json"), simplifyVector = FALSE)$columns
-  columns <- lapply(seq_along(said), function(i) {
-    column <- said[[i]]
+  descriptions <- jsonlite::fromJSON(file.path(folder, "columns.json"), simplifyVector = FALSE)$columns
+  columns <- lapply(seq_along(descriptions), function(i) {
+    column <- descriptions[[i]]
     path <- file.path(folder, paste0(i, ".bin"))
     whole <- column$type %in% in_four_bytes
     size <- if (whole) 4L else 8L

@@ -42,14 +42,14 @@ laplace_tables <- function(design, outcome, by = NULL, epsilon, kind = c("local"
   in_folder(function(folder) {
     out <- file.path(folder, "result")
     dir.create(out)
-    said <- ask_python(
+    made <- ask_python(
       "laplace_tables", folder = out, design = design_for_python(parts, columns, folder), outcome = outcome,
       by = if (is.null(by)) I(character()) else by, epsilon = epsilon, kind = kind, point_share = point_share,
       replicates = replicates, bounds = bounds, consistent = consistent,
       ledger = if (!is.null(ledger)) check_ledger(ledger)
-    )$said
+    )$value
     table <- structure(loaded(file.path(out, "table")), class = c("surveysynth_table", "data.frame"))
-    structure(c(list(table = table, budget = loaded(file.path(out, "budget"))), said), class = "surveysynth_laplace")
+    structure(c(list(table = table, budget = loaded(file.path(out, "budget"))), made), class = "surveysynth_laplace")
   })
 }
 

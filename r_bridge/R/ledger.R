@@ -98,7 +98,7 @@ check_ledger <- function(ledger) {
 #' @method print surveysynth_ledger
 #' @export
 print.surveysynth_ledger <- function(x, ...) {
-  lines <- strsplit(ask_python("ledger", ledger = check_ledger(x))$said, "\n", fixed = TRUE)[[1]]
+  lines <- strsplit(ask_python("ledger", ledger = check_ledger(x))$value, "\n", fixed = TRUE)[[1]]
   lines <- sub("surveysynth resume (--ledger, --survey)", "resume_release()", lines, fixed = TRUE)
   after <- match("By kind:", lines)
   wrapped <- function(text) {

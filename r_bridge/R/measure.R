@@ -83,7 +83,7 @@ read_measurements <- function(path) {
 
 # Python's object of measurements, what it says of itself, and the kind of designs that releases are to have.
 new_measurements <- function(made, kind) {
-  structure(list(text = made$said, object = made$object, kind = kind), class = "surveysynth_measurements")
+  structure(list(text = made$value, object = made$object, kind = kind), class = "surveysynth_measurements")
 }
 
 check_measurements <- function(measured) {

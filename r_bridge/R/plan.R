@@ -37,15 +37,15 @@
 #' unlink(folder, recursive = TRUE)
 read_plan <- function(path, set = list()) {
   made <- ask_python("read_plan", path = path.expand(path), set = if (length(set)) set)
-  structure(c(made$said, list(object = made$object)), class = "surveysynth_plan")
+  structure(c(made$value, list(object = made$object)), class = "surveysynth_plan")
 }
 
 #' @rdname read_plan
 #' @export
 check_plan <- function(plan, inside = FALSE) {
-  said <- ask_python("check_plan", inside = inside, objects = list(python_plan(plan)))$said
-  writeLines(said)
-  invisible(said)
+  text <- ask_python("check_plan", inside = inside, objects = list(python_plan(plan)))$value
+  writeLines(text)
+  invisible(text)
 }
 
 #' @rdname read_plan
@@ -53,7 +53,7 @@ check_plan <- function(plan, inside = FALSE) {
 release_plan <- function(plan, out = NULL, overwrite = FALSE, seed = NULL) {
   out <- if (!is.null(out)) path.expand(out)
   folder <- ask_python("release_plan", out = out, overwrite = overwrite, seed = seed,
-                       objects = list(python_plan(plan)))$said
+                       objects = list(python_plan(plan)))$value
   if (length(list.files(file.path(folder, "public"), "[.]parquet$"))) return(invisible(folder))
   read_release(folder)
 }

@@ -68,7 +68,7 @@ write_policy <- function(policy, path, overwrite = FALSE) {
 #' @export
 read_policy <- function(path) new_policy(ask_python("read_policy", path = path.expand(path)))
 
-new_policy <- function(made) structure(c(made$said, list(object = made$object)), class = "surveysynth_policy")
+new_policy <- function(made) structure(c(made$value, list(object = made$object)), class = "surveysynth_policy")
 
 check_policy <- function(policy) {
   if (!inherits(policy, "surveysynth_policy")) {

@@ -14,10 +14,10 @@
 #' privacy(read_release(system.file("example-release", package = "surveysynth")))
 privacy <- function(release) {
   check_release(release)
-  said <- release$manifest
+  manifest <- release$manifest
   list_of <- c("epsilon", "epsilon_requested", "kind", "m", "guarantee", "neighbours", "mechanism", "diagnostics",
                "assumptions", "data_dependent", "publication", "delta")
-  structure(c(said[intersect(list_of, names(said))], list(draws = said$draws_behind_the_maximum)),
+  structure(c(manifest[intersect(list_of, names(manifest))], list(draws = manifest$draws_behind_the_maximum)),
             class = "surveysynth_privacy")
 }
 

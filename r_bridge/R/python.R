@@ -13,11 +13,11 @@ session <- list2env(list(callers = list()), parent = emptyenv())
 # confidential file.
 ask_python <- function(task, ..., objects = list()) {
   answer <- do.call(python_bridge()$run, c(list(task, as_json(list(...)), teller()), objects))
-  told <- jsonlite::fromJSON(reticulate::py_to_r(answer$told), simplifyMatrix = FALSE)
-  for (text in told$internal) tell_internal(text)
-  for (text in told$warnings) if (task %in% ON_PUBLIC_FILES) warning(warning_of(text)) else warn_internal(text)
-  if (!is.null(told$error)) stop(condition_of(told$error$message, told$error$code))
-  list(object = answer$value, said = told$value)
+  reply <- jsonlite::fromJSON(reticulate::py_to_r(answer$told), simplifyMatrix = FALSE)
+  for (text in reply$internal) tell_internal(text)
+  for (text in reply$warnings) if (task %in% ON_PUBLIC_FILES) warning(warning_of(text)) else warn_internal(text)
+  if (!is.null(reply$error)) stop(condition_of(reply$error$message, reply$error$code))
+  list(object = answer$value, value = reply$value)
 }
 
 ON_PUBLIC_FILES <- c("tables", "write_tables", "write_release", "read_release", "release_from_text", "assign", "redrawn",

@@ -78,17 +78,17 @@ verify <- function(folder, published) {
 }
 
 # How a file differs from what was published, if it does.
-differs_from <- function(file, said) {
+differs_from <- function(file, published) {
   name <- sQuote(basename(file))
   if (!file.exists(file)) return(paste(name, "is missing"))
-  if (!is.null(said$records) && grepl("[.]csv$", file)) {
+  if (!is.null(published$records) && grepl("[.]csv$", file)) {
     found <- size_of(file)
-    other <- Filter(function(what) !identical(found[[what]], as.integer(said[[what]])), c("records", "columns"))
-    sizes <- sprintf("%d %s instead of %d", unlist(found[other]), other, unlist(said[other]))
+    other <- Filter(function(what) !identical(found[[what]], as.integer(published[[what]])), c("records", "columns"))
+    sizes <- sprintf("%d %s instead of %d", unlist(found[other]), other, unlist(published[other]))
     if (length(other)) return(paste(name, "has", paste(sizes, collapse = " and ")))
   }
   hash <- hash_of(file)
-  if (!identical(hash$value, said[[hash$entry]])) paste0(name, " has other content (its ", hash$label, " differs)")
+  if (!identical(hash$value, published[[hash$entry]])) paste0(name, " has other content (its ", hash$label, " differs)")
 }
 
 # SHA-256 where this R has it (4.5 and later), else the MD5 sum.
@@ -241,7 +241,7 @@ write_release <- function(release, path, by = NULL, format = c("csv", "parquet")
 #' @export
 resume_release <- function(path, ledger = NULL, entry = NULL) {
   read_release(ask_python("resume_release", path = path.expand(check_folder(path)),
-                          ledger = if (!is.null(ledger)) check_ledger(ledger), entry = entry)$said)
+                          ledger = if (!is.null(ledger)) check_ledger(ledger), entry = entry)$value)
 }
 
 check_release <- function(release) {
@@ -257,9 +257,9 @@ check_folder <- function(path) {
 }
 
 # R's own errors about what is no path quote it, and a design or a release holds records.
-check_path <- function(path, said, of_release = "") {
-  if (inherits(path, "surveysynth_release")) refuse(said, ", not a release", of_release)
-  if (!is.character(path) || length(path) != 1 || is.na(path)) refuse(said, ", not an object of class ", class(path)[1])
+check_path <- function(path, message, of_release = "") {
+  if (inherits(path, "surveysynth_release")) refuse(message, ", not a release", of_release)
+  if (!is.character(path) || length(path) != 1 || is.na(path)) refuse(message, ", not an object of class ", class(path)[1])
   path
 }
 
@@ -278,15 +278,17 @@ one_name <- function(column) {
 #' @method print surveysynth_release
 #' @export
 print.surveysynth_release <- function(x, ...) {
-  said <- x$manifest
+  manifest <- x$manifest
   m <- length(x$designs)
   n <- format(nrow(x$designs[[1]]$variables), scientific = FALSE)
-  spent <- if (identical(said$kind, "none")) "no epsilon" else sprintf("epsilon = %g (%s)", said$epsilon, said$kind)
-  cat(sprintf("%d synthetic data set%s of %s records by %s, %s\n", m, if (m == 1) "" else "s", n, said$method, spent))
-  predictors <- if (length(said$public_predictors)) paste(said$public_predictors, collapse = ", ") else "none"
-  cat("Outcomes: ", paste(said$synthesized, collapse = ", "), "; predictors: ", predictors, "\n", sep = "")
-  if (length(said$derived)) cat("Derived: ", paste(said$derived, collapse = ", "), "\n", sep = "")
-  cat(strwrap(paste("Publication:", said$publication), exdent = 2), sep = "\n")
+  kind <- manifest$kind
+  spent <- if (identical(kind, "none")) "no epsilon" else sprintf("epsilon = %g (%s)", manifest$epsilon, kind)
+  sets <- if (m == 1) "" else "s"
+  cat(sprintf("%d synthetic data set%s of %s records by %s, %s\n", m, sets, n, manifest$method, spent))
+  predictors <- if (length(manifest$public_predictors)) paste(manifest$public_predictors, collapse = ", ") else "none"
+  cat("Outcomes: ", paste(manifest$synthesized, collapse = ", "), "; predictors: ", predictors, "\n", sep = "")
+  if (length(manifest$derived)) cat("Derived: ", paste(manifest$derived, collapse = ", "), "\n", sep = "")
+  cat(strwrap(paste("Publication:", manifest$publication), exdent = 2), sep = "\n")
   invisible(x)
 }
 

@@ -62,11 +62,11 @@ install_surveysynth <- function(package = NULL, envname = "r-surveysynth", pytho
   }
   steps <- list(if (new) c(base, "-m", "venv", shQuote(folder)), c(made, "-m", "pip", "install", shQuote(package)))
   steps <- without_null(steps)
-  said <- paste0("This will be run:\n", paste0("  ", vapply(steps, paste, "", collapse = " "), collapse = "\n"))
+  announcement <- paste0("This will be run:\n", paste0("  ", vapply(steps, paste, "", collapse = " "), collapse = "\n"))
   if (ask && !interactive() && is.null(getOption("askYesNo"))) {
-    stop_setup("nobody can be asked here, so nothing was made; say ask = FALSE to make it. ", said)
+    stop_setup("nobody can be asked here, so nothing was made; set ask = FALSE to make it. ", announcement)
   }
-  message(said)
+  message(announcement)
   if (ask && !isTRUE(utils::askYesNo("Go on?", default = FALSE))) {
     message("Nothing was made.")
     return(invisible(NULL))
@@ -121,9 +121,9 @@ what_else <- function(base, new, folder) {
 # What keeps a virtual environment from being made from a Python, or NULL.
 unfit <- function(python) {
   found <- suppressWarnings(run_python(python, c("-c", shQuote(ASK_BASE)), stdout = TRUE, stderr = FALSE))
-  said <- sub("^base ", "", grep("^base ", found, value = TRUE))
-  if (length(said) != 1) return("cannot be run")
-  if (said != "") said
+  reason <- sub("^base ", "", grep("^base ", found, value = TRUE))
+  if (length(reason) != 1) return("cannot be run")
+  if (reason != "") reason
 }
 
 ASK_BASE <- "import sys, importlib.util as u

@@ -149,9 +149,9 @@ declarations <- function(bounds = NULL, outcomes = NULL, population_totals = NUL
 # A release that a task of the bridge makes, its data sets in a folder, and its designs of the kind of the confidential one.
 release_from_python <- function(folder, kind, task, given, objects = list()) {
   made <- do.call(ask_python, c(list(task, folder = folder), given, list(objects = objects)))
-  manifest <- made$said$manifest
+  manifest <- made$value$manifest
   frames <- lapply(file.path(folder, seq_len(manifest$m)), function(part) as_they_were(loaded(part), manifest))
-  as_design_was(new_release(frames, manifest, list(object = made$object, text = made$said$text)), kind)
+  as_design_was(new_release(frames, manifest, list(object = made$object, text = made$value$text)), kind)
 }
 
 #' What a strict release will be worth
@@ -241,8 +241,8 @@ privacy_cost <- function(design, synthesizer, epsilon = NULL, c1 = NULL, m = NUL
     )
     further[c("population_total", "public")] <- NULL
     found <- do.call(ask_python, c(list("privacy_cost", epsilon = epsilon, c1 = c1, m = m), given, further))
-    if (!is.null(found$said$information)) return(cost_table(found$said))
-    structure(found$said, class = "surveysynth_privacy_cost")
+    if (!is.null(found$value$information)) return(cost_table(found$value))
+    structure(found$value, class = "surveysynth_privacy_cost")
   })
 }
 
@@ -394,9 +394,9 @@ check_predictors <- function(frame) {
 }
 
 check_there <- function(columns, there) {
-  lacking <- setdiff(columns, there)
-  if (length(lacking)) {
-    refuse("the design has no column ", paste(vapply(lacking, near_name, "", there), collapse = ", "), "; it has ",
+  absent <- setdiff(columns, there)
+  if (length(absent)) {
+    refuse("the design has no column ", paste(vapply(absent, near_name, "", there), collapse = ", "), "; it has ",
            listing(there))
   }
 }
@@ -421,8 +421,8 @@ looks_like_value <- function(names) {
 # The name in quotes, with the one that may be meant.
 near_name <- function(name, there) {
   if (any(looks_like_value(there))) return(sQuote(name))
-  apart <- utils::adist(name, there)[1, ]
-  near <- there[which(apart == min(apart) & apart <= min(2, nchar(name) - 1))]
+  distance <- utils::adist(name, there)[1, ]
+  near <- there[which(distance == min(distance) & distance <= min(2, nchar(name) - 1))]
   paste0(sQuote(name), if (length(near)) paste0(" (did you mean ", paste(sQuote(near), collapse = " or "), "?)"))
 }
 

@@ -439,7 +439,7 @@ historical_scores <- function(values, source, weights = NULL, knots = 70, base =
   columns <- without_null(list(values = values, weights = weights))
   found <- in_folder(function(folder) {
     frame <- frame_for_python(list2DF(columns), folder, "history")
-    ask_python("historical_scores", frame = frame, source = source, knots = knots, base = transforms(base))$said
+    ask_python("historical_scores", frame = frame, source = source, knots = knots, base = transforms(base))$value
   })
   normal_scores(found$amounts, found$probabilities, source, base)
 }

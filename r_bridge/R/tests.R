@@ -60,18 +60,20 @@ as_test <- function(test, method, data) {
 
 tested_names <- function(object, terms) {
   there <- names(object$coefficients)
-  of <- object$model$terms
+  model_terms <- object$model$terms
   if (is.null(terms)) return(setdiff(there, "(Intercept)"))
   if (inherits(terms, "formula")) {
-    if (is.null(of)) refuse("only a regression has terms: name the coefficients, of ", listing(there))
+    if (is.null(model_terms)) refuse("only a regression has terms: name the coefficients, of ", listing(there))
     asked <- attr(stats::terms(terms), "term.labels")
     sorted <- function(term) vapply(strsplit(term, ":", fixed = TRUE), function(x) paste(sort(x), collapse = ":"), "")
-    lacking <- !sorted(asked) %in% sorted(of)
-    if (any(lacking)) refuse("the model has no term ", asked[lacking][1], "; it has ", listing(setdiff(unique(of), "(Intercept)")))
-    return(intersect(names(of)[sorted(of) %in% sorted(asked)], there))
+    absent <- !sorted(asked) %in% sorted(model_terms)
+    if (any(absent)) {
+      refuse("the model has no term ", asked[absent][1], "; it has ", listing(setdiff(model_terms, "(Intercept)")))
+    }
+    return(intersect(names(model_terms)[sorted(model_terms) %in% sorted(asked)], there))
   }
-  lacking <- setdiff(terms, there)
-  if (length(lacking)) refuse("there is no coefficient ", near_name(lacking[1], there), "; there are ", listing(there))
+  absent <- setdiff(terms, there)
+  if (length(absent)) refuse("there is no coefficient ", near_name(absent[1], there), "; there are ", listing(there))
   terms
 }
 

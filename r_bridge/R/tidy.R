@@ -28,9 +28,9 @@ NULL
 #' @rdname tidy.surveysynth_combined
 #' @exportS3Method generics::tidy
 tidy.surveysynth_combined <- function(x, conf.int = FALSE, conf.level = 0.95, exponentiate = FALSE, ...) {
-  of <- summary.surveysynth_combined(x)$coefficients
-  found <- data.frame(term = rownames(of), estimate = of[, "Estimate"], std.error = of[, "Std. Error"],
-                      statistic = of[, "t value"], df = of[, "df"], p.value = of[, "Pr(>|t|)"])
+  rows <- summary.surveysynth_combined(x)$coefficients
+  found <- data.frame(term = rownames(rows), estimate = rows[, "Estimate"], std.error = rows[, "Std. Error"],
+                      statistic = rows[, "t value"], df = rows[, "df"], p.value = rows[, "Pr(>|t|)"])
   if (conf.int) found[c("conf.low", "conf.high")] <- as.data.frame(confint.surveysynth_combined(x, level = conf.level))
   if (exponentiate) {
     scale <- intersect(c("estimate", "conf.low", "conf.high"), names(found))

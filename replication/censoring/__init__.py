@@ -1,1 +1,1 @@
-"""Censored and weighted mechanisms, side by side."""
+"""Comparison of censored and weighted mechanisms (Hu, Williams & Savitsky 2025)."""

@@ -10,18 +10,17 @@ from typing import Annotated
 import typer
 
 from surveysynth.cli.options import Ends, by_commas, ends, numbers, own, simulated
-from surveysynth.cli.printing import console, print_stopped, print_study
 from surveysynth.errors import InputError
 from surveysynth.storage import check_new
 
-from ..running import run
+from ..running import check_options, print_comparison, run, run_study
 
 
 def censoring_command(
     out: Annotated[Path, typer.Option(help="Folder for the results.", show_default=False)],
     epsilon: Annotated[
         Sequence[float] | None,
-        by_commas("Of one synthetic file each, by commas; default 5,4,3. With --data, one.", numbers),
+        by_commas("Epsilons of one synthetic file, by commas; default 5,4,3. With --data, a single one.", numbers),
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="The histogram is never seeded.")] = None,
     replicates: Annotated[int | None, simulated("Number of files; default 100.", min=1)] = None,
@@ -37,10 +36,10 @@ def censoring_command(
     predictors: Annotated[str | None, own("Formula of public columns; default none.")] = None,
     bounds: Annotated[Ends | None, own("Public least and largest possible outcome, as low,high.", ends)] = None,
 ) -> None:
-    """Pseudo posterior, Weighted-e, censored mechanisms and perturbed histogram: what each bounds, what it costs.
+    """Bounds and utility of the pseudo posterior, Weighted-e, censored mechanisms and perturbed histogram.
 
     Without --data: repeated files from Beta(0.5, 3).  With --data: one synthetic file of each mechanism
-    for your own file, whose records count the same; the folder is then not for publication.
+    for your own file, whose records have equal weights; the folder is then not for publication.
     """
     from surveysynth.design.read import read_frame
 
@@ -49,34 +48,26 @@ def censoring_command(
 
     simulated = {"replicates": replicates, "n": n, "c1": c1, "workers": workers, "scheduler": scheduler}
     own = {"outcome": outcome, "predictors": predictors, "bounds": bounds}
-    strangers = [f"--{name}" for name, value in (own if data is None else simulated).items() if value is not None]
-    if strangers:
-        raise InputError(f"{', '.join(strangers)}: {'only' if data is None else 'not'} with --data")
+    check_options(data, simulated, own)
     if data is None:
-        try:
-            study = censoring.censoring_study(
-                replicates=replicates or 100, n=n or 2000, epsilon=epsilon or (5, 4, 3),
-                c1=c1 or (1, 0.8), workers=workers or os.cpu_count() or 1,
-                scheduler=scheduler, out=out, seed=seed,
-            )  # fmt: skip
-        except KeyboardInterrupt:
-            print_stopped(out)
-            raise
-        censoring_outputs.write(study, out)
-        print_study(out)
+        run_study(
+            lambda: censoring.censoring_study(
+                replicates=replicates or 100, n=n or 2000, epsilon=epsilon or (5, 4, 3), c1=c1 or (1, 0.8),
+                workers=workers or os.cpu_count() or 1, scheduler=scheduler, out=out, seed=seed,
+            ), censoring_outputs.write, out,
+        )  # fmt: skip
         return
     given = {"outcome": outcome, "bounds": bounds, "epsilon": epsilon}
     if outcome is None or bounds is None or epsilon is None:
-        lacking = [f"--{name}" for name, value in given.items() if value is None]
-        raise InputError(f"--data needs {', '.join(lacking)}, too")
+        missing = [f"--{name}" for name, value in given.items() if value is None]
+        raise InputError(f"--data needs {', '.join(missing)}, too")
     if len(epsilon) != 1:
         raise InputError("with --data, --epsilon is one number")
     check_new(out)
     compared = censoring.compare_mechanisms(
         read_frame(data), outcome, predictors or "1", bounds=bounds, epsilon=epsilon[0], seed=seed
     )
-    console.print(censoring_outputs.write_comparison(compared, out), markup=False, highlight=False, soft_wrap=True)
-    console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
+    print_comparison(censoring_outputs.write_comparison(compared, out), out)
 
 
 if __name__ == "__main__":

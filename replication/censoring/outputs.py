@@ -48,20 +48,19 @@ NOTICE = (
 
 
 def invocations(study: CensoringStudy) -> pd.DataFrame:
-    """Numbers of records whose weights were cut off or contributions clamped, over the replicates.
+    """Summarize the numbers of invocations (:mod:`.study`) over the replicates, next to those of the paper.
 
     Source: Hu, Williams & Savitsky 2025, Tables 1 and 3.
 
     Parameters
     ----------
     study : CensoringStudy
-        From :func:`censoring_study`.
 
     Returns
     -------
     pandas.DataFrame
-        ``epsilon, downscale_c1, synthesizer, min, q1, median, mean, q3, max, sd``, and the same as the paper prints
-        them, ``paper_*``; these are missing where the paper has no such row, or n is not the paper's.
+        ``epsilon, downscale_c1, synthesizer, min, q1, median, mean, q3, max, sd``, and the printed numbers ``paper_*``,
+        which are missing if the paper has no such row or another n.
 
     Examples
     --------
@@ -73,7 +72,7 @@ def invocations(study: CensoringStudy) -> pd.DataFrame:
     table.columns = pd.Index(["min", "q1", "median", "q3", "max"])
     table = table.assign(mean=groups.mean(), sd=groups.std())[SUMMARY].reset_index()
     table = table.rename(columns={"c1": "downscale_c1"})
-    scaled_down = table["downscale_c1"] < study.plan.c1[0]  # after the others, as in the paper
+    scaled_down = table["downscale_c1"] < study.plan.c1[0]  # these rows are the last, as in the paper
     table = pd.concat([table[~scaled_down], table[scaled_down]], ignore_index=True)
     with (files("replication.paper_tables") / "censoring_invocations.csv").open("rb") as file:
         paper = pd.read_csv(file).rename(columns={name: f"paper_{name}" for name in SUMMARY})
@@ -84,7 +83,7 @@ def invocations(study: CensoringStudy) -> pd.DataFrame:
 
 
 def comparable(table: pd.DataFrame, epsilon: float, c1: float, synthesizers: Sequence[str]) -> pd.DataFrame:
-    """The rows for one epsilon and c1, and those that do not depend on epsilon or c1."""
+    """Select the rows with the given epsilon and c1, and the rows of mechanisms without epsilon or c1."""
     scaled = table["synthesizer"].isin(["weighted", "weighted_e", "censor_w"])
     here = (table["epsilon"].isna() | (table["epsilon"] == epsilon)) & (~scaled | (table["c1"] == c1))
     return table[here & table["synthesizer"].isin(synthesizers)]
@@ -93,11 +92,11 @@ def comparable(table: pd.DataFrame, epsilon: float, c1: float, synthesizers: Seq
 def write(study: CensoringStudy, out: str | Path) -> list[Path]:
     """Write the tables, the figures and the summary of a study.
 
-    - ``table1.csv``: :func:`invocations`; ``lipschitz.csv`` and ``utility.csv``: every file, as of
-      :class:`CensoringStudy`; ``failures.csv``: what failed, and why; ``summary.txt``;
+    - ``table1.csv`` (:func:`invocations`), ``lipschitz.csv``, ``utility.csv`` and ``failures.csv`` (``bounds``,
+      ``utility`` and ``failures`` of :class:`CensoringStudy`), ``summary.txt``;
     - ``censored_posterior.png`` (Figure 1), ``lipschitz.png`` (2), ``lipschitz_unweighted.png`` (10),
       ``max_ecdf.png`` (3), ``avg_ecdf.png`` (4), ``median.png``, ``q15.png``, ``q90.png``, ``mean.png`` (5, 11 to 20);
-    - ``downscaling_*.png`` (6 to 8, 21 to 24), where there is a second c1.
+    - ``downscaling_*.png`` (6 to 8, 21 to 24), if there is a second c1.
 
     Returns
     -------
@@ -161,12 +160,12 @@ def _truth() -> dict[str, float]:
 
 
 def censored_posterior(path: str | Path, *, seed: int, n: int = 2000, epsilon: float = 1.6) -> Path:
-    """Prior, posterior and censored posterior of lambda, of a file from Beta(0.5, 2).
+    """Draw prior, posterior and censored posterior of the precision lambda, for a file from Beta(0.5, 2).
 
     Source: Hu, Williams & Savitsky 2025, Figure 1.
 
-    The paper does not name its parameter, and shows it flatter once censored.  Here the posterior moves far, of phi,
-    the mean, as well, and is about as wide as before.
+    The paper does not name its parameter, whose censored posterior is flatter.  Here the censored posterior is about as
+    wide as the posterior, and far from it.  The same is true of the mean phi.
     """
     mechanisms = drawn(n, stats.beta(0.5, 2), seed_of(seed, 0, n))
     censored = mechanisms.protected(Censored(), Budget(epsilon, 1)).posterior
@@ -187,7 +186,7 @@ def censored_posterior(path: str | Path, *, seed: int, n: int = 2000, epsilon: f
 
 
 def describe(study: CensoringStudy) -> str:
-    """The summary of a study."""
+    """Return the text of ``summary.txt``."""
     plan, s, R = study.plan, study.settings, study.replicates
     bounds = study.bounds.assign(bound=study.bounds["censored"].fillna(study.bounds["lipschitz"]))
     lines = [
@@ -268,22 +267,21 @@ def _errors_text(study: CensoringStudy) -> list[str]:
 
 
 def _name(row: Any) -> str:
-    """The name of a row with ``synthesizer, epsilon, c1``."""
     budget = "" if pd.isna(row["epsilon"]) else f", epsilon {row['epsilon']:g}"
     return plots.MECHANISMS[row["synthesizer"]] + budget + (f", c1 {row['c1']:g}" if row["c1"] < 1 else "")
 
 
-# ---- one's own file
+# ---- the user's own file
 
 
 def side_by_side(comparison: Comparison) -> pd.DataFrame:
-    """Bounds, epsilon, distance and statistics, with a column per mechanism, in the rows of Table 2 of the paper.
+    """Compare bounds, epsilon, distances and statistics of the mechanisms, in the rows of Table 2 of the paper.
 
     Returns
     -------
     pandas.DataFrame
-        ``measure, data, weighted, weighted_e, censor_w, censor_uw, perturbed_histogram``.  epsilon of Weighted and
-        Weighted-e is twice the bound that was found.
+        ``measure, data, weighted, weighted_e, censor_w, censor_uw, perturbed_histogram``.  For ``weighted`` and
+        ``weighted_e`` epsilon is twice the Lipschitz bound of the fit.
     """
     measures = ["lipschitz", "epsilon", *ECDF, *STATISTICS]
     columns = {"data": pd.Series(statistics_of(comparison.values))}
@@ -297,7 +295,7 @@ def side_by_side(comparison: Comparison) -> pd.DataFrame:
 
 
 def write_comparison(comparison: Comparison, out: str | Path) -> str:
-    """Write the table, the densities and a summary to a new folder (mode 0700), which appears whole or not at all.
+    """Write the table, the densities and a summary to a new folder (mode 0700), all of them or none.
 
     ``table2.csv`` (:func:`side_by_side`), ``densities.png`` (Figure 9), ``summary.txt``.
 
@@ -324,7 +322,7 @@ def write_comparison(comparison: Comparison, out: str | Path) -> str:
 
 
 def _densities(comparison: Comparison) -> dict[str, tuple[Floats, Floats]]:
-    """Kernel densities, each reflected at the bounds: half of the mass near a bound would be lost otherwise."""
+    """Kernel densities that are reflected at the bounds, because mass near a bound would be lost otherwise."""
     low, high = comparison.synthesizer.bounds
     far = np.quantile(comparison.values, 0.99)
     grid = np.linspace(low, min(high, far + 0.25 * (far - low)), 400)
@@ -337,7 +335,7 @@ def _densities(comparison: Comparison) -> dict[str, tuple[Floats, Floats]]:
 
 
 def describe_comparison(comparison: Comparison, table: pd.DataFrame) -> str:
-    """The summary of a comparison."""
+    """Return the text of ``summary.txt`` for a comparison."""
     s = comparison.synthesizer
     heads = [plots.MECHANISMS[name] for name in table.columns[1:]]
     lines = [

@@ -1,32 +1,36 @@
-"""Global and asymptotic mechanisms side by side: repeated samples (section 4), and one's own file (section 5).
+"""Comparison of global and asymptotic mechanisms: repeated files (section 4), and the user's own file (section 5).
 
 Sections and tables are those of Hu, Williams & Savitsky (2025), "the paper".
 
-A replicate is a file of n values from Beta(0.5, 3), equally weighted, as the paper has no survey weights.  One
-synthetic file comes from one posterior draw (m = 1), so that the Lipschitz bound aimed at is epsilon / 2:
+A replicate is a file of n values from Beta(0.5, 3) with equal survey weights, because the paper has no survey weights.
+One synthetic file comes from one posterior draw (m = 1), so that epsilon is twice the Lipschitz bound.  Let log p_i be
+the log likelihood of record i, f_i the record's Lipschitz bound in the unweighted fit, and alpha_i its privacy weight.
 
-- ``unweighted``: alpha = 1; ``weighted``: the linear map alpha_i = c1 (1 - f~_i) of the records' unweighted bounds f_i;
-- ``weighted_e`` (section 2.2): alpha_i = 0 wherever alpha_i f_i > epsilon / 2, and one fit under what is left;
-- ``censor_w``, ``censor_uw`` (section 3): alpha_i log p_i clamped to +-epsilon / 2, alpha as for ``weighted``, or 1;
-- ``perturbed_histogram`` (section 2.3): noise Laplace(2 / epsilon) on ceil(log n) bins; ``perturbed_histogram_sqrt``:
- on
-  ceil(sqrt(n)) bins.  The paper names both numbers and not the one it took.  Its Table 2 has the 15th quantile at
-  30,108 for 51,000 in the data: bins are far wider than the range of a salary over sqrt(1601).
+- ``unweighted``: alpha_i = 1;
+- ``weighted``: alpha_i = c1 (1 - f~_i), the linear map of f_i;
+- ``weighted_e`` (section 2.2): as ``weighted``, but alpha_i = 0 if alpha_i f_i > epsilon / 2;
+- ``censor_w``, ``censor_uw`` (section 3): alpha_i log p_i is clamped to [-epsilon / 2, epsilon / 2], with alpha_i of
+  ``weighted``, or with alpha_i = 1;
+- ``perturbed_histogram`` (section 2.3): Laplace(2 / epsilon) noise in ceil(log n) bins;
+- ``perturbed_histogram_sqrt``: the same in ceil(sqrt(n)) bins.  The paper names both numbers of bins, and not the one
+  that it used.  In its Table 2 the 15th quantile is 30,108, and 51,000 in the data.  So bins seem to be far wider than
+  the range of a salary over sqrt(1601).
 
-**Invocations** (Table 1) are, for ``weighted_e``, the records that are cut off, and for the censored mechanisms those
-that are clamped in one posterior draw or more.  The paper does not define them; others were tried against its
-Censor_uw (means 247, 419, 809 at epsilon 5, 4, 3).  Means of 24 samples, 1000 draws:
+**Invocations** (Table 1) are, for ``weighted_e``, the records whose weight is set to 0, and for the censored
+mechanisms the records that are clamped in at least one posterior draw.  The paper does not define them.  Other
+definitions were compared with its means for Censor_uw (247, 419, 809 at epsilon 5, 4, 3).  Means of 24 samples, 1000
+draws, are
 
-    clamped in one draw or more       247  420  804      in most of the draws              195  321  632
+    clamped in at least one draw      247  420  804      in most draws                     195  321  632
     in the draw that is released      199  312  609      at the posterior mean             195  320  632
 
-For Weighted-e (29, 195, 573) alpha_i f_i with f_i of the unweighted fit gives 30, 199, 578 over 100 samples; with
-the bounds of the weighted fit, cutting makes it 11, 122, 543 over 24.  The paper's count of Weighted-e under c1 = 0.8
-(91) is what c1 = 0.9 gives (90; 0.8: 30).  Its Censor_w (110, 408, 741) comes out under none of these definitions:
-clamped in one draw or more are 13, 98, 467 over 100 samples, where the paper counts hundreds in a sample or none.
+For Weighted-e (paper: 29, 195, 573) the bounds f_i give 30, 199, 578 over 100 samples.  The bounds of the weighted fit
+give 11, 122, 543 over 24 samples.  The paper's count for Weighted-e at c1 = 0.8 (91) is reproduced by c1 = 0.9 (90),
+and not by 0.8 (30).  No definition reproduces its counts for Censor_w (110, 408, 741).  Records clamped in at least one
+draw are 13, 98, 467 over 100 samples, while the paper has hundreds in a sample or none.
 
-Densities are of the value itself, without the edge that :class:`surveysynth.models.beta.BetaRegression` has at
-1e-6 of the range: it would lower the largest bounds, which belong to values near 0.
+The largest Lipschitz bounds belong to values near 0.  :class:`surveysynth.models.beta.BetaRegression` would reduce
+them, because it moves values that are nearer to a bound than 1e-6 of the range.  Here values are not moved.
 """
 
 from __future__ import annotations
@@ -58,7 +62,7 @@ from surveysynth.validation import check_seed, positive, rows, whole
 from ..bench import CHAINS, DRAWS, WARMUP, Bench, equally_weighted, few_draws
 
 Floats = NDArray[np.float64]
-Job = tuple[str, float, float]  # synthesizer, epsilon (NaN where it plays no part), c1
+Job = tuple[str, float, float]  # synthesizer, epsilon (NaN if it has no effect), c1
 
 SQRT = "perturbed_histogram_sqrt"
 SYNTHESIZERS = ("weighted", "weighted_e", "censor_w", "censor_uw", "perturbed_histogram")  # in the order of Table 2
@@ -73,22 +77,21 @@ MADE_BY = ["epsilon", "c1", "synthesizer"]
 
 
 def ecdf_differences(confidential: ArrayLike, synthetic: ArrayLike) -> tuple[float, float]:
-    """Distance between the empirical distributions of two files, by the two measures of the paper.
+    """Compute the distance between the empirical distribution functions of two files, by two measures.
 
     Source: Hu, Williams & Savitsky 2025, section 4.3.
 
-    Both are over the records of the merged file, as in Woo et al. (2009, section 4.3), to which the paper refers: the
-    largest absolute difference (the Kolmogorov-Smirnov statistic), and the mean squared difference.
+    The functions are compared at the values of both files, as in Woo et al. (2009, section 4.3), whom the paper cites.
 
     Parameters
     ----------
-    confidential, synthetic : float arrays (n,), (n*,)
+    confidential, synthetic : array_like
         Values of the two files.
 
     Returns
     -------
     maximum : float
-        The largest absolute difference.
+        The largest absolute difference (the Kolmogorov-Smirnov statistic).
     average : float
         The mean squared difference.
 
@@ -104,31 +107,32 @@ def ecdf_differences(confidential: ArrayLike, synthetic: ArrayLike) -> tuple[flo
 
 
 def statistics_of(values: ArrayLike) -> dict[str, float]:
-    """Mean, median, 15th and 90th quantile (sections 4.3, 5)."""
+    """Return mean, median, 15% quantile and 90% quantile (sections 4.3, 5)."""
     y = np.asarray(values, dtype=float)
     return {"mean": float(y.mean())} | {name: float(np.quantile(y, p)) for name, p in PROBS.items()}
 
 
 def measures_of(confidential: Floats, synthetic: Floats) -> dict[str, float]:
-    """Distance to the confidential file, and the statistics of the synthetic one."""
+    """Return the distances between the two files, and the statistics of the synthetic file."""
     return dict(zip(ECDF, ecdf_differences(confidential, synthetic), strict=True)) | statistics_of(synthetic)
 
 
 @dataclass(frozen=True)
 class Made:
-    """A synthetic file, and the bounds of the fit behind it.
+    """A synthetic file, and facts about the fit from which it was drawn.
 
     Attributes
     ----------
     values : float array (n,)
+        The outcome.
     lipschitz : float
-        max over records and draws of alpha_i |log p_i|, before any clamp; NaN without a model.
+        Largest alpha_i |log p_i| over records and draws, before clamping.  It is NaN without a model.
     censored : float
-        The same after the clamp; NaN where there is none.
+        The same after clamping, or NaN if the mechanism does not clamp.
     invocations : float
-        See the module; NaN where there is nothing to count.
+        Number of invocations (see the module), or NaN for other mechanisms.
     diagnostics : str
-        Those of the sampler's that would stop a release.
+        Failed diagnostics of the sampler, which would stop a release.
     """
 
     values: Floats
@@ -139,16 +143,16 @@ class Made:
 
     @property
     def bound(self) -> float:
-        """The bound that holds: after the clamp where there is one."""
+        """The Lipschitz bound, after clamping if the mechanism clamps."""
         return self.lipschitz if np.isnan(self.censored) else self.censored
 
 
 @dataclass(frozen=True, repr=False)
 class Mechanisms(Bench):
-    """The mechanisms of the paper, applied to one equally weighted file with a beta model."""
+    """The mechanisms of the paper, for one equally weighted file with a beta model."""
 
     def make(self, synthesizer: str, epsilon: float, c1: float) -> Made:
-        """One synthetic file, by one posterior draw."""
+        """Make one synthetic file, from one posterior draw."""
         if synthesizer in ("perturbed_histogram", SQRT):
             n = self.design.n
             return self._histogram(epsilon, math.ceil(math.sqrt(n) if synthesizer == SQRT else math.log(n)))
@@ -163,7 +167,7 @@ class Mechanisms(Bench):
         return self._simulated(self.protected(mechanism, budget))
 
     def _cut_off(self, budget: Budget, c1: float) -> ProtectedFit:
-        """Weighted-e as in the paper; :class:`surveysynth.WeightedE` adds a factor so that epsilon is never missed."""
+        """Fit Weighted-e as in the paper.  :class:`surveysynth.WeightedE` also scales weights to guarantee epsilon."""
         f = self.unweighted.bounds
         return truncated(c1, WeightedE(map="linear").alpha(f, c1, budget.bound), f, self.pseudo, budget.bound)
 
@@ -176,7 +180,10 @@ class Mechanisms(Bench):
         return Made(values, largest, censored, invocations, ", ".join(posterior.failures))
 
     def _histogram(self, epsilon: float, bins: int) -> Made:
-        """The paper's epsilon is for one record replaced, which is twice that for one added or removed."""
+        """Draw from a perturbed histogram.
+
+        In the paper epsilon is for replacing a record, and is twice the epsilon for adding or removing one.
+        """
         model = self.pseudo.model
         assert isinstance(model, BetaRegression)
         release = perturbed_histogram(
@@ -191,7 +198,7 @@ class Mechanisms(Bench):
 
 @dataclass(frozen=True)
 class Plan:
-    """What is done to every sample; arguments as of :func:`censoring_study`."""
+    """The settings of every replicate, which are arguments of :func:`censoring_study`."""
 
     n: int
     epsilon: tuple[float, ...]
@@ -211,11 +218,11 @@ class Plan:
 
     @property
     def downscaled(self) -> float:
-        """The epsilon at which every c1 is tried: the middle one, in section 4 of the paper."""
+        """The epsilon at which every c1 is used: the middle epsilon, as in section 4 of the paper."""
         return self.epsilon[len(self.epsilon) // 2]
 
     def jobs(self) -> Iterator[Job]:
-        """Every synthetic file that a sample gets; c1 is 1 where nothing is scaled."""
+        """Yield the synthetic files of a replicate.  c1 is 1 for mechanisms without scaled weights."""
         yield "unweighted", np.nan, 1.0
         for c1 in self.c1:
             yield "weighted", np.nan, c1
@@ -229,7 +236,7 @@ class Plan:
 
 
 def replicate(plan: Plan, number: int) -> Replicate:
-    """Draw a file, and put every mechanism to work on it."""
+    """Make one replicate: draw a file, and apply every mechanism to it."""
     begin = time.perf_counter()
     mechanisms = drawn(plan.n, TRUTH, seed_of(plan.seed, number, plan.n))
     y = mechanisms.design.numeric("y")
@@ -250,39 +257,39 @@ def replicate(plan: Plan, number: int) -> Replicate:
 
 
 def drawn(n: int, distribution: Any, seed: int) -> Mechanisms:
-    """A file of n values from a distribution on (0, 1)."""
+    """Draw a file of n values from a distribution on (0, 1), and prepare it for fits."""
     rng = np.random.default_rng(seed)
     y = distribution.rvs(n, random_state=rng)
     design = SurveyDesign(pd.DataFrame({"y": y, "weight": 1.0}), weights="weight")
     model = BetaRegression("y", bounds=(0, 1))
-    logs = np.column_stack([np.log(y), np.log1p(-y)])  # without an edge
+    logs = np.column_stack([np.log(y), np.log1p(-y)])  # exact, unlike those of the model near the bounds
     records = replace(model.prepare(design), y=logs)
     return Mechanisms(design, PseudoLikelihood(model, records, Unit(), few_draws(rng)))
 
 
 @dataclass(frozen=True, eq=False)
 class CensoringStudy:
-    """What repeated samples showed.
+    """The results of repeated files.
 
     Attributes
     ----------
     settings : dict
-        What every replicate was made with, the seed included.
+        The settings of every replicate, including the seed.
     replicates : int
     bounds : pandas.DataFrame
-        One row a file: ``replicate, epsilon, c1, synthesizer, lipschitz, censored, invocations, diagnostics``, as of
-        :class:`Made`.  epsilon is missing where it plays no part.
+        One row for each synthetic file: ``replicate, epsilon, c1, synthesizer``, and ``lipschitz, censored,
+        invocations, diagnostics`` of :class:`Made`.  ``epsilon`` is missing if it has no effect.
     utility : pandas.DataFrame
-        One row a file: ``replicate, epsilon, c1, synthesizer, max_ecdf, avg_ecdf, mean, median, q15, q90``; the
-        confidential file is ``data``.
+        One row for each file: ``replicate, epsilon, c1, synthesizer, max_ecdf, avg_ecdf, mean, median, q15, q90``.  The
+        confidential file has the synthesizer "data".
     failures : pandas.DataFrame
-        One row a failure: ``replicate, synthesizer, epsilon, c1, error, reason``.
+        One row for each failure: ``replicate, synthesizer, epsilon, c1, error, reason``.
     seconds : float
-        Of work, over all replicates and processes.
+        Computing time of all replicates together.
 
     Examples
     --------
-    Of :func:`censoring_study`:
+    The result of :func:`censoring_study`:
 
     >>> study = censoring_study(replicates=10)  # doctest: +SKIP
     >>> study.bounds, study.utility  # doctest: +SKIP
@@ -313,35 +320,35 @@ def censoring_study(
     out: str | Path | None = None,
     seed: int | None = None,
 ) -> CensoringStudy:
-    """Draw files from Beta(0.5, 3) again and again, and compare the mechanisms of the paper on each.
+    """Draw repeated files from Beta(0.5, 3), and compare the mechanisms of the paper on each of them.
 
     Source: Hu, Williams & Savitsky 2025, section 4.
 
     Parameters
     ----------
     replicates : int
-        R, the number of files.
+        Number of files.
     n : int
-        Records of a file.
+        Number of records of a file.
     epsilon : list of float
-        Of one synthetic file, the clamp being half of it.
+        Epsilons of one synthetic file.
     c1 : list of float
-        Scales of the privacy weights, at most 1.  The largest goes with every epsilon, the others with the middle
-        one (section 4.4: 0.8 at epsilon 4).
+        Factors of the privacy weights, at most 1.  The largest is used with every epsilon, the others only with the
+        middle epsilon (section 4.4: 0.8 at epsilon 4).
     workers, scheduler, out
-        As of :func:`replication.tabular.study.repeated_sampling`.
+        See :func:`replication.tabular.study.repeated_sampling`.
     seed : int, optional
-        Without one, from the operating system, and kept in the folder; the noise of the histogram is never seeded.
+        The default is a seed from the operating system, which is kept in the folder.  The noise of histograms is never
+        seeded.
 
     Returns
     -------
     CensoringStudy
-        Bounds and utility, file by file.
 
     Raises
     ------
     InputError
-        Arguments that do not suit; a folder that holds something else, or a study with other settings.
+        An argument is not valid, or the folder contains something else or a study with other settings.
 
     Examples
     --------
@@ -357,21 +364,21 @@ def censoring_study(
     )
 
 
-# ---- one's own file
+# ---- the user's own file
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """The mechanisms on one file; confidential.
+    """Results of the mechanisms on one file.  They are confidential.
 
     Attributes
     ----------
-    synthesizer : Beta
+    synthesizer : BetaRegression
     epsilon : float
     values : float array (n,)
-        The outcome.
+        The confidential outcome.
     made : dict of str to Made
-        By synthesizer, in the order of Table 2 of the paper, the second histogram last.
+        Synthetic files of the mechanisms in the order of Table 2 of the paper, then of the second histogram.
     """
 
     synthesizer: BetaRegression
@@ -389,34 +396,33 @@ def compare_mechanisms(
     epsilon: float,
     seed: int | None = None,
 ) -> Comparison:
-    """Synthetic files of one outcome by the five mechanisms, one each, at one epsilon.
+    """Make one synthetic file of one outcome by each of the five mechanisms.
 
     Source: Hu, Williams & Savitsky 2025, section 5.
 
-    Beta regression on public predictors; every record counts the same, as the paper has no survey weights.
+    The model is a beta regression.  All records have equal survey weights, because the paper has no survey weights.
 
     Parameters
     ----------
     frame : pandas.DataFrame
         The confidential file.
     outcome, predictors : str
-        Columns, as of :class:`surveysynth.BetaRegression`; the histogram uses no predictors.
+        Arguments of :class:`surveysynth.BetaRegression`.  The histogram uses no predictors.
     bounds : (float, float)
-        Public least and largest value of the outcome.
+        Public lowest and highest value of the outcome.
     epsilon : float
-        Of each synthetic file; Weighted and Weighted-e can miss it.
+        Epsilon of each synthetic file, which Weighted and Weighted-e do not guarantee.
     seed : int, optional
-        The histogram is never seeded.
+        The noise of histograms is never seeded.
 
     Returns
     -------
     Comparison
-        The files, their distances from the confidential one, and bounds.
 
     Raises
     ------
     InputError, ModelError, EngineError
-        As :func:`surveysynth.fit`; a missing outcome.
+        The outcome has missing values, or :func:`surveysynth.fit` fails.
 
     Examples
     --------
@@ -428,9 +434,9 @@ def compare_mechanisms(
     check_seed(seed)
     synthesizer = BetaRegression(outcome, predictors, bounds=bounds)
     design = equally_weighted(frame)
-    absent = np.isnan(design.numeric(outcome))
-    if absent.any():
-        raise InputError(f"outcome {outcome!r} is missing in {rows(absent)}; leave these records out of the file")
+    missing = np.isnan(design.numeric(outcome))
+    if missing.any():
+        raise InputError(f"outcome {outcome!r} is missing in {rows(missing)}; leave these records out of the file")
     sampler = few_draws(np.random.default_rng(seed))
     mechanisms = Mechanisms(design, PseudoLikelihood(synthesizer, synthesizer.prepare(design), Unit(), sampler))
     made = {name: mechanisms.make(name, epsilon, 1.0) for name in (*SYNTHESIZERS, SQRT)}

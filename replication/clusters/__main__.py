@@ -11,10 +11,9 @@ import typer
 
 from surveysynth.choices import SecondStage
 from surveysynth.cli.options import by_commas, numbers, whole_numbers
-from surveysynth.cli.printing import print_stopped, print_study
 
 from ..choices import StudyPrior
-from ..running import run
+from ..running import run, run_study
 
 
 def clusters_command(
@@ -23,7 +22,7 @@ def clusters_command(
         Sequence[float] | None, by_commas("Intraclass correlations, by commas; default 0.02,0.05,0.15.", numbers)
     ] = None,
     replicates: Annotated[int, typer.Option(help="Number of samples at every icc.", min=1)] = 100,
-    n: Annotated[int, typer.Option(help="Sample size, about.", min=1)] = 2000,
+    n: Annotated[int, typer.Option(help="Approximate sample size.", min=1)] = 2000,
     m: Annotated[
         Sequence[int] | None, by_commas("Numbers of synthetic data sets; default 1,3.", whole_numbers, "-m", "--m")
     ] = None,
@@ -31,7 +30,7 @@ def clusters_command(
         Sequence[float] | None, by_commas("Lipschitz bounds, epsilon = 2 delta m; default 1.8.", numbers)
     ] = None,
     second_stage: Annotated[
-        SecondStage, typer.Option(help="Within a PSU: pps, weights differ; srs, one weight a PSU.")
+        SecondStage, typer.Option(help="Sampling within a PSU: pps, weights differ; srs, all weights are equal.")
     ] = "pps",
     predictors: Annotated[str, typer.Option(help="Formula of field, gender and take.")] = "field + gender",
     prior: Annotated[StudyPrior, typer.Option(help="flat: exact draws, fast; paper: by Markov chains.")] = "flat",
@@ -39,20 +38,16 @@ def clusters_command(
     scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, to use its workers.")] = None,
     seed: Annotated[int | None, typer.Option(min=0)] = None,
 ) -> None:
-    """Two-stage samples whose PSUs are alike: what FBS makes of them with effects of PSUs, and without."""
+    """Two-stage samples whose PSUs are homogeneous: FBS with effects of PSUs, and without."""
     from . import study as two_stages
 
-    try:
-        studies = two_stages.cluster_study(
+    run_study(
+        lambda: two_stages.cluster_study(
             icc or (0.02, 0.05, 0.15), replicates=replicates, n=n, m=m or (1, 3), delta=delta or (1.8,),
             second_stage=second_stage, predictors=predictors, prior=prior, workers=workers or os.cpu_count() or 1,
             scheduler=scheduler, out=out, seed=seed,
-        )  # fmt: skip
-    except KeyboardInterrupt:
-        print_stopped(out)
-        raise
-    two_stages.write(studies, out)
-    print_study(out)
+        ), two_stages.write, out,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

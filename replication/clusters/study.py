@@ -7,34 +7,32 @@ Standard errors are compared with the confidential standard error of the same do
 confidential standard error.  A synthetic data set l has an estimate q_l and a variance u_l.  The variance from m data
 sets is T = u_bar + b / m (Hu, Savitsky & Williams 2022a, appendix A), where b is the variance among the q_l.
 
-- Outcomes, weights and effects of PSUs are drawn anew in each data set.  So, where the model is
-  right, u_l estimates the variance U_s of an estimate from such a sample with *smoothed* weights,
-  which leave out what the outcome does not explain.  Let s^2 be the variance of log weight given
-  outcome and PSU.  Of a mean, what records add to U is exp(s^2) times what they add to U_s, since
-  E(w^2) = (E w)^2 exp(s^2); what PSUs add is nearly the same.  So r = U_s / U is from exp(-s^2) =
-  0.85 (here s = 0.4) to 1, nearer to 1 the larger the icc.  Weights that are public: r = 1.
-- q_l varies by U_s about its mean given the parameters of its data set, and this mean varies by
-  their pseudo posterior, with variance V: about U_s where all records have their full weight and
-  the model has a parameter for the domain.
+- Outcomes, weights and effects of PSUs are drawn anew in each data set.  If the model is right, u_l estimates the
+  variance U_s of an estimate from a sample with *smoothed* weights, which vary only with the outcome and the
+  predictors.  Let s^2 be the variance of log weight given outcome and PSU.  For a mean, the contribution of records to
+  U is exp(s^2) times their contribution to U_s, since E(w^2) = (E w)^2 exp(s^2).  The contributions of PSUs to U and
+  U_s are nearly equal.  So r = U_s / U lies between exp(-s^2) = 0.85 (here s = 0.4) and 1, and increases with the
+  intraclass correlation.  With public weights r = 1.
+- Given the parameters of data set l, q_l varies about its mean with variance U_s.  This mean varies with the
+  parameters, with their pseudo posterior variance V.  V is approximately U_s if all privacy weights are 1 and the model
+  has a parameter for the domain.
 
-Together b = U_s + V and T = r U (1 + (1 + V / U_s) / m); the ratio of standard errors is
+Together b = U_s + V and T = r U (1 + (1 + V / U_s) / m).  The ratio of standard errors is
 
     sqrt(r (1 + (1 + V / U_s) / m)),   about sqrt(r (1 + 2 / m));   sqrt(r) for m = 1, where T = u.
 
-Three things move it.  Privacy weights leave less of the file: V is U_s over about the mean weight,
-and the ratio rises; they also narrow the fitted spread, and u with it falls, which is a fault.  A
-model that smooths (main effects, for cells) has V below U_s.  Predictors are not drawn anew, so b
-leaves out what U has from the composition of the sample.
+Three causes change this ratio.  First, privacy weights reduce the information of the file: V is about U_s over the mean
+privacy weight, so that the ratio is larger.  They also make the fitted residual variance too small, and u_l with it.
+Second, a model with fewer parameters than domains (main effects, for cells) has V below U_s.  Third, predictors
+are not drawn anew, so that b does not include the variation of the sample's composition.
 
-Of counts all this holds of the weights' part of U alone, and smoothing takes most of that: of a
-stratum's count (exp(s^2) - 1) / (exp(2 s^2) - 1) = 0.46 of U is left, of its cells' more.  No value
-is given for them.  With public weights they are the confidential ones, but for the population
-total that they are scaled to: 1.
+For counts this is true only for the part of U that comes from weights, most of which smoothing removes.  For the count
+of a stratum, (exp(s^2) - 1) / (exp(2 s^2) - 1) = 0.46 of U remains, and more for cells.  No expected value is given.
+With public weights the counts are the confidential counts, scaled to the population total, and the ratio is 1.
 
-Takes differ from PSU to PSU, and with probabilities proportional to size a larger take means
-smaller weights: the weights of a PSU add up to much the same.  The number of records of a PSU is
-public, and FBS has its logarithm among the predictors; without it sums over synthetic PSUs, counts
-above all, would vary as the takes do.
+The number of records of a PSU (its take) differs between PSUs.  With probabilities proportional to size, a PSU with
+more records has smaller weights, so that the sums of weights of PSUs are similar.  The number of records is public, and
+its logarithm is a predictor of FBS.  Otherwise sums over synthetic PSUs, above all counts, would vary with the takes.
 """
 
 from __future__ import annotations
@@ -56,7 +54,7 @@ from surveysynth.estimation.tables import TOTAL
 from surveysynth.models.normal.fbs import FBS
 from surveysynth.privacy.budget import Budget
 from surveysynth.studies import measures
-from surveysynth.studies.base import SETTINGS, check_free, entropy
+from surveysynth.studies.base import folder_and_seed
 from surveysynth.studies.writing import write_files
 
 from .. import figures as plots
@@ -66,7 +64,7 @@ from ..tabular.study import POPULATION_SEED, Population, Study, repeated_samplin
 CHOICES: tuple[Clusters, ...] = get_args(Clusters)
 PSU_UNITS = 100  # on average, from 50 to 150: 1,000 PSUs
 SHARE, FEWEST, MOST = 1 / 5, 10, 30  # the take of a PSU: this share of its units, between these numbers
-SOUND = (0.93, 0.97)  # coverage of the confidential intervals where these can serve as a yardstick
+SOUND = (0.93, 0.97)  # coverage of the confidential intervals in domains that are used for comparison
 KEYS = ["icc", "statistic", "method", "clusters", "setting", "delta", "m", "epsilon"]
 
 Floats = NDArray[np.float64]
@@ -79,8 +77,8 @@ def two_stage(
     """A fixed population of doctorate holders in universities, which is sampled in two stages.
 
     The first stage draws universities within fields, with probability proportional to the sum of the sizes of their
-    units.  The second stage draws a fifth of the units of each university, but 10 to 30.  Weights differ from unit to
-    unit, and are correlated with the outcome.
+    units.  The second stage draws a fifth of the units of each university, but at least 10 and at most 30.  Weights
+    differ between units, and are correlated with the outcome.
 
     Parameters
     ----------
@@ -92,8 +90,8 @@ def two_stage(
         How units are drawn within a university: "pps" with probability proportional to size, "srs" with equal
         probabilities, so that all records of a PSU have the same weight.
     predictors : str
-        Formula of field, gender and take (number of units drawn in a university).  Tables are by field and gender, as
-        far as they are in the formula.
+        Formula of field, gender and take (number of units drawn in a university).  The tables are by field and gender,
+        or by the one that is in the formula.
 
     Returns
     -------
@@ -103,8 +101,8 @@ def two_stage(
     Raises
     ------
     InputError
-        ``icc`` is not a share; an unknown second stage; predictors other than field, gender and take, or without field
-        and gender.
+        ``icc`` is not a share, ``second_stage`` is unknown, ``predictors`` has other columns than field, gender and
+        take, or it has neither field nor gender.
 
     Examples
     --------
@@ -115,9 +113,9 @@ def two_stage(
     if second_stage not in SAMPLES:
         raise InputError(f"second_stage={second_stage!r} is not one of {', '.join(get_args(SecondStage))}")
     named = FBS("salary", predictors).predictor_columns
-    strangers = sorted(set(named) - {"field", "gender", "take"})
-    if strangers:
-        raise InputError(f"predictors: {', '.join(strangers)} is not one of field, gender, take")
+    unknown = sorted(set(named) - {"field", "gender", "take"})
+    if unknown:
+        raise InputError(f"predictors: {', '.join(unknown)} is not one of field, gender, take")
     by = tuple(name for name in ("field", "gender") if name in named)
     if not by:
         raise InputError("predictors name neither field nor gender: the tables need at least one")
@@ -129,12 +127,12 @@ def two_stage(
 
 
 def sample_pps(frame: pd.DataFrame, n: int, seed: int) -> SurveyDesign:
-    """Units drawn proportional to size within a PSU."""
+    """Draw a two-stage sample, with probabilities proportional to size within a PSU."""
     return sdr_sample(n, seed, population=frame, take="take")
 
 
 def sample_srs(frame: pd.DataFrame, n: int, seed: int) -> SurveyDesign:
-    """Simple random samples within a PSU."""
+    """Draw a two-stage sample, with simple random samples within a PSU."""
     return sdr_sample(n, seed, population=frame, take="take", second_stage="srs")
 
 
@@ -156,29 +154,30 @@ def cluster_study(
     out: str | Path | None = None,
     seed: int | None = None,
 ) -> dict[tuple[float, Clusters], Study]:
-    """Repeated two-stage samples at every icc, and FBS with and without effects of PSUs on the same samples.
+    """Draw repeated two-stage samples for every icc, and apply FBS with and without effects of PSUs to them.
 
     Parameters
     ----------
     icc : list of float
+        Intraclass correlations of log salary given field and gender.
     n : int
-        Sample size, about: the number of PSUs is fixed, and they differ in size.
+        Approximate sample size.  The number of PSUs is fixed, and PSUs differ in size.
     second_stage, predictors
-        As of :func:`two_stage`.
+        See :func:`two_stage`.
     replicates, m, delta, prior, workers, scheduler, seed
-        As of :func:`replication.tabular.study.repeated_sampling`.
+        See :func:`replication.tabular.study.repeated_sampling`.
     out : str or Path, optional
-        Folder, with one of a study each for every icc and choice.  A study that was stopped goes on from there.
+        Folder that gets a subfolder for every icc and choice.  A study that was stopped continues from there.
 
     Returns
     -------
     dict of (icc, "model" or "ignore") to Study
-        Both choices have the same samples.
+        The studies with ("model") and without ("ignore") effects of PSUs, which use the same samples.
 
     Raises
     ------
     InputError
-        As :func:`two_stage` and :func:`replication.tabular.study.repeated_sampling`.
+        For the reasons given in :func:`two_stage` and :func:`replication.tabular.study.repeated_sampling`.
 
     Examples
     --------
@@ -193,8 +192,7 @@ def cluster_study(
         modelled = two_stage(share, "model", second_stage=second_stage, predictors=predictors)
         for choice in CHOICES:
             populations[share, choice] = replace(modelled, fit={"clusters": choice})
-    folder = None if out is None else Path(out)
-    seed = _common_seed(folder, seed)
+    folder, seed = folder_and_seed(out, seed)
     return {
         (share, choice): repeated_sampling(
             population, replicates=replicates, n=n, m=m, delta=delta, methods=["fbs"], prior=prior, workers=workers,
@@ -204,28 +202,19 @@ def cluster_study(
     }  # fmt: skip
 
 
-def _common_seed(folder: Path | None, seed: int | None) -> int:
-    """One seed for all studies, so that all see the same samples: the one given, that of the folder, or a new one."""
-    begun = [] if folder is None else sorted(folder.glob(f"*/{SETTINGS}"))
-    if folder is not None and not begun:
-        check_free(folder)
-    return entropy(begun[0].parent if begun else None, seed)
-
-
 def by_domain(studies: Studies) -> pd.DataFrame:
-    """The summaries by domain of all studies, from :func:`summarize`, with the first columns ``icc`` and ``clusters``.
-
-    The confidential samples are the same for both choices, so they appear once for each icc, with ``clusters`` empty.
+    """Summarize all studies by domain.
 
     Parameters
     ----------
     studies : dict of (icc, clusters) to Study
-        Of :func:`cluster_study`.
+        Result of :func:`cluster_study`.
 
     Returns
     -------
     pandas.DataFrame
-        One row for each study, method and domain.
+        ``icc, clusters`` and the columns of :func:`surveysynth.studies.summarize`.  The confidential estimates are the
+        same for both choices: they are given once for each icc, with ``clusters`` empty.
 
     Examples
     --------
@@ -243,27 +232,27 @@ def by_domain(studies: Studies) -> pd.DataFrame:
 
 
 def compare_clusters(studies: Studies) -> pd.DataFrame:
-    """Coverage, interval length and standard errors by icc and method, means over the domains.
+    """Average coverage, interval length and standard errors over the domains, by icc and method.
 
     Parameters
     ----------
     studies : dict of (icc, clusters) to Study
+        Result of :func:`cluster_study`.
 
     Returns
     -------
     pandas.DataFrame
         ``icc, statistic, method, clusters, setting, delta, m, epsilon`` and
 
-        - ``domains``: "all", or "sound", those where the confidential sample itself covers in 0.93 to 0.97
-          of the replicates (few PSUs and skewed salaries cost coverage, which nobody can give back);
-          ``number`` of them.  The grand total of counts is left out: it is given to the release;
-        - ``coverage`` of the 95% intervals, ``coverage_se`` its Monte Carlo standard error over the
-          replicates, domains taken together;
-        - ``length_ratio`` and ``se_ratio``: mean interval length and mean standard error over those of the
-          confidential sample, domain by domain;
-        - ``expected``: about what the second comes to where the model is right and all weight is kept
-          (see the module): sqrt(r (1 + 2 / m)), or sqrt(r) for m = 1; none for counts with synthesized weights;
-        - ``rmse_ratio`` of the estimates.
+        - ``domains``: "all", or "sound", the domains in which the confidential intervals have a coverage of 0.93 to
+          0.97 (few PSUs or skewed salaries reduce it in other domains);
+        - ``number`` of domains, without the grand total of counts, which is public;
+        - ``coverage`` of the 95% intervals, and ``coverage_se``, the Monte Carlo standard error of this mean;
+        - ``length_ratio`` and ``se_ratio``: mean interval length and mean standard error in a domain, divided by those
+          of the confidential estimates;
+        - ``expected``: the approximate ``se_ratio`` if the model is right and all privacy weights are 1 (see the
+          module): sqrt(r (1 + 2 / m)), or sqrt(r) for m = 1.  It is missing for counts with synthesized weights;
+        - ``rmse_ratio``: the RMSE divided by the RMSE of the confidential estimates.
 
     Examples
     --------
@@ -294,14 +283,14 @@ def compare_clusters(studies: Studies) -> pd.DataFrame:
 
 
 def _expected(statistic: pd.Series, m: pd.Series, public: bool) -> Floats:
-    """The approximate ratio of standard errors for an icc of 0: an array (rows,), NaN if no value can be given."""
+    """Expected ratio of standard errors for an icc of 0 (see the module).  It is NaN if no value can be given."""
     means = np.sqrt((1 if public else np.exp(-(SCALE**2))) * np.where(m > 1, 1 + 2 / m, 1.0))
     counts = 1.0 if public else np.nan
     return np.where(m.isna(), 1.0, np.where(statistic == "mean", means, counts))
 
 
 def _coverage_error(studies: Studies, domains: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Monte Carlo standard error of the mean coverage of domains, whose estimates are correlated within a sample."""
+    """Monte Carlo standard error of the mean coverage over domains, from the mean over domains in each sample."""
     parts = []
     for (icc, choice), study in studies.items():
         e = study.estimates.assign(icc=icc).merge(domains, on=["icc", *by, "statistic"])
@@ -318,8 +307,8 @@ def write(studies: Studies, out: str | Path) -> list[Path]:
     """Write the tables, the figures and the summary of a cluster study.
 
     - ``clusters.csv``: :func:`compare_clusters`; ``coverage.csv``: :func:`by_domain`;
-    - ``bounds.csv``, ``failures.csv``: of every study, as of the tabular one;
-    - ``summary.txt``, and a figure for each m and delta: coverage and standard errors against the icc.
+    - ``bounds.csv``, ``failures.csv``: ``bounds`` and ``failures`` of every :class:`replication.tabular.study.Study`;
+    - ``summary.txt``, and for each m and delta a figure of coverage and standard errors against the icc.
 
     Returns
     -------
@@ -356,7 +345,7 @@ def _combined(studies: Studies, name: str) -> pd.DataFrame:
 
 
 def describe(studies: Studies, tables: dict[str, pd.DataFrame]) -> str:
-    """The summary of a cluster study, from its tables."""
+    """Return the text of ``summary.txt``."""
     first = next(iter(studies.values()))
     s, R = first.settings, first.replicates
     kind = s["population"].split(", ")[1]
@@ -405,7 +394,7 @@ LINES = {
 
 
 def _figure(table: pd.DataFrame, path: Path, *, title: str) -> Path:
-    """Coverage above, ratio of standard errors below, against the icc: a line a method, means over all domains."""
+    """Draw coverage (above) and ratio of standard errors (below) against the icc, with one line for each method."""
     from matplotlib.figure import Figure  # not pyplot, which would choose a window system for the whole process
 
     figure = Figure(figsize=(10.5, 7.2), layout="constrained")

@@ -1,4 +1,4 @@
-"""Densities as lines."""
+"""Figures of densities."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Floats = NDArray[np.float64]
 
 
 def density_curves(panels: Mapping[str, Mapping[str, tuple[Floats, Floats]]], path: str | Path, *, title: str) -> Path:
-    """Densities as lines, a panel each (Hu, Williams & Savitsky 2025, Figures 1 and 9).
+    """Draw densities as lines in several panels (Hu, Williams & Savitsky 2025, Figures 1 and 9).
 
     Parameters
     ----------
     panels : mapping of axis label to curves
-        Curves by name: points (k,) and densities (k,).
+        The curves of each panel by name, each as k points and the densities at these points.
     path : str or Path
     title : str
     """

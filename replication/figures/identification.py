@@ -1,4 +1,4 @@
-"""Risks of identification."""
+"""Figures of identification risks."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ RISK_MEASURES = {
 
 
 def risk_violins(records: pd.DataFrame, path: str | Path, *, title: str) -> Path:
-    """Violins of the records' identification risks by synthesizer, with their means.
+    """Draw violins of the records' identification risks by kind of file, with the mean risks.
 
     Source: Hu, Savitsky & Williams 2022b, Figures 5, 7, 13.
 
     Parameters
     ----------
     records : pandas.DataFrame
-        ``synthesizer, c1, c2, risk``, a row a record.
+        ``synthesizer, c1, c2, risk``, with one row for each record and kind of file.
     path : str or Path
     title : str
     """
@@ -58,21 +58,22 @@ def risk_violins(records: pd.DataFrame, path: str | Path, *, title: str) -> Path
 def whack_a_mole(
     risk: Mapping[str, Floats], before: Floats, path: str | Path, *, title: str, rise: float, limit: float
 ) -> Path:
-    """Identification risks under privacy weights against those without, a panel a synthesizer.
+    """Draw identification risks under privacy weights against risks without them, with a panel for each synthesizer.
 
     Source: Hu, Savitsky & Williams 2022b, Figures 6, 8, 9.
 
     Parameters
     ----------
     risk : mapping of synthesizer to float array (n,)
+        Risks under privacy weights.
     before : float array (n,)
-        Without privacy weights.
+        Risks without privacy weights.
     path : str or Path
     title : str
     rise : float
-        Records whose risk rose by more are in another colour.
+        Records whose risk increased by more than this have another colour.
     limit : float
-        Where a line is drawn.
+        Risk at which a horizontal line is drawn.
     """
     figure, axes = new_figure(1, len(risk), (5.2 * len(risk), 5.2), sharex=True, sharey=True)
     for ax, (name, after) in zip(axes[0], risk.items(), strict=True):
@@ -91,17 +92,20 @@ def whack_a_mole(
 def radius_curves(
     profile: pd.DataFrame, utility: pd.DataFrame, labels: Mapping[str, str], path: str | Path, *, title: str
 ) -> Path:
-    """What the radius of the balls does: to measured risk above, to utility where weights are made under it below.
+    """Draw risk (above) and utility (below) against the radius.
+
+    Solid lines: one set of files, whose risk is measured with all radii.  Dashed lines: privacy weights that were
+    computed with the radius on the axis.
 
     Parameters
     ----------
     profile : pandas.DataFrame
-        ``synthesizer, radius, at`` and the measures of risk.  Solid: one file for all radii; dashed: privacy weights
-        made under the radius itself.
+        ``synthesizer, radius`` (for the privacy weights), ``at`` (radius with which risk is measured), and the measures
+        of risk.
     utility : pandas.DataFrame
-        ``synthesizer, radius, statistic, relative_difference``, of privacy weights made under each radius.
+        ``synthesizer, radius, statistic, relative_difference``.
     labels : mapping of statistic to str
-        A panel each.
+        Titles of the panels below.
     path : str or Path
     title : str
     """
@@ -111,7 +115,7 @@ def radius_curves(
     for ax, (measure, label) in zip(axes[0], RISK_MEASURES.items(), strict=False):
         for name in names:
             part = profile[profile["synthesizer"] == name].sort_values("at")
-            main = part["radius"].value_counts(dropna=False).index[0]  # that of the file that is seen at all radii
+            main = part["radius"].value_counts(dropna=False).index[0]  # of the files measured with all radii
             same = part[part["radius"].isna() | (part["radius"] == main)]
             ax.plot(same["at"], same[measure], color=RISK_COLORS[name], marker="o", ms=4, lw=1.6)
             own = part[part["radius"] == part["at"]]

@@ -1,4 +1,4 @@
-"""Mechanisms and ways of weighting, side by side."""
+"""Figures that compare mechanisms and privacy weights."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ def mechanism_violins(
     title: str,
     lines: Mapping[str, float] | None = None,
 ) -> Path:
-    """Violins of a measure over replicates by mechanism, a panel for each epsilon or c1.
+    """Draw violins of a measure over replicates by mechanism, with a panel for each epsilon or c1.
 
     Source: Hu, Williams & Savitsky 2025, Figures 2-8, 10-24.
 
     Parameters
     ----------
     panels : mapping of heading to pandas.DataFrame
-        ``synthesizer`` and the measure, a row a replicate and mechanism.
+        ``synthesizer`` and the measure, with one row for each replicate and mechanism.
     column : str
-        The measure.
+        Column of the measure.
     path : str or Path
     axis : str
-        Its label.
+        Label of the measure.
     title : str
     lines : mapping of heading to float, optional
-        Where a panel has a dashed line.
+        Value at which a panel has a dashed line.
     """
     shown = [name for name in MECHANISMS if any(name in set(part["synthesizer"]) for part in panels.values())]
     width = max(9.0, (0.62 * len(shown) + 0.5) * len(panels) + 1.2)
@@ -84,21 +84,21 @@ def weighting_violins(
     lines: Mapping[str, float] | None = None,
     notes: Mapping[str, str] | None = None,
 ) -> Path:
-    """Violins by synthesizer, a panel a measure, each with its own axis.
+    """Draw violins of several measures by synthesizer, with a panel for each measure.
 
     Source: Hu, Savitsky & Williams 2020, Figures 1, 4, 5, 7 to 13.
 
     Parameters
     ----------
     panels : mapping of axis label to (pandas.DataFrame, column)
-        The frame has ``synthesizer`` and the measure, a row a record, a file or a replicate; where rows are few, they
-        are drawn as points.
+        The frame has ``synthesizer`` and the measure, with one row for each record, file or replicate.  Up to 100 rows
+        are also drawn as points.
     path : str or Path
     title : str
     lines : mapping of axis label to float, optional
-        Where a panel has a dashed line.
+        Value at which a panel has a dashed line.
     notes : mapping of synthesizer to str, optional
-        Written below its name.
+        Text below the name of a synthesizer.
     """
     across = min(3, len(panels)) if len(panels) != 4 else 2
     down = -(-len(panels) // across)
@@ -125,14 +125,14 @@ def weighting_violins(
 def epsilon_curves(
     panels: Mapping[str, pd.DataFrame], measures: Mapping[str, str], path: str | Path, *, title: str
 ) -> Path:
-    """Measures of utility against epsilon, a line a synthesizer.
+    """Draw measures of utility against epsilon, with one line for each synthesizer.
 
     Parameters
     ----------
     panels : mapping of heading to pandas.DataFrame
-        ``synthesizer, epsilon`` and the measures; a column of panels each.
+        ``synthesizer, epsilon`` and the measures, for each column of panels.
     measures : mapping of column to axis label
-        A line of panels each; the first is a ratio, with a line at 1.
+        The measure of each row of panels.  The first is a ratio, and its panels have a line at 1.
     path : str or Path
     title : str
     """

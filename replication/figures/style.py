@@ -1,4 +1,4 @@
-"""Figures: violins, axes that show logarithms, one legend for all panels."""
+"""Parts of figures: violins, ticks of logarithms, and a legend for all panels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def violin(
     ax: Any, y: Floats, x: float, width: float, color: str, *, points: bool = True, faint: bool = False,
     middle: Callable[[Floats], Any] = np.median,
 ) -> None:  # fmt: skip
-    """Draw one violin with its median or mean, and optionally with its points."""
+    """Draw one violin of values, with a line at the median or mean, and optionally with the values as points."""
     y = y[np.isfinite(y)]
     if y.size == 0:
         return
@@ -26,19 +26,19 @@ def violin(
         body = ax.violinplot(y, [x], widths=0.9 * width, showextrema=False)["bodies"][0]
         body.set(facecolor=color, edgecolor=color, alpha=0.22 if faint else 0.45, linewidth=0.8)
     if points:
-        spread = 0.18 * width * np.sin(1.7 * np.arange(y.size))  # side by side, the same in every run
+        spread = 0.18 * width * np.sin(1.7 * np.arange(y.size))  # shifts points sideways, the same in every run
         ax.scatter(x + spread, y, s=7, color=color, alpha=0.8, lw=0, zorder=3)
     ax.hlines(middle(y), x - 0.22 * width, x + 0.22 * width, color="black", lw=1.4, zorder=4)
 
 
 def log_ticks(side: Any, values: Floats) -> None:
-    """Ticks at 1, 2, 5, 10, ... on an axis that shows log10 of positive values."""
+    """Set ticks at 1, 2, 5, 10, ... on an axis that shows log10 of positive values."""
     ticks = round_limits(values)
     side.set_ticks(np.log10(ticks), [number(x) for x in ticks])
 
 
 def legend(figure: Any, entries: Sequence[tuple[str, str, str]]) -> None:
-    """One legend for all panels, above them: label, color and marker of each entry."""
+    """Draw one legend for all panels, below them.  An entry is a label, a color and a marker."""
     from matplotlib.lines import Line2D
 
     handles = [Line2D([], [], ls="", marker=marker, ms=7, color=color, label=label) for label, color, marker in entries]

@@ -1,4 +1,4 @@
-"""Errors and coverage of private tables over repeated samples."""
+"""Figures of errors and coverage of private tables."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ STATISTICS = {"count": "Counts", "mean": "Means"}
 def rmse_violins(
     values: pd.DataFrame, column: str, path: str | Path, *, axis: Mapping[str, str], title: str, reference: bool = False
 ) -> Path:
-    """Violins of a measure over the domains, by m and method: counts on the left, means on the right.
+    """Draw violins of a measure over the domains by m and method, for counts (left) and means (right).
 
     Source: Hu, Savitsky & Williams 2022a, Figures 2, 5-7.
 
     Parameters
     ----------
     values : pandas.DataFrame
-        ``method, m, epsilon, statistic`` and the measure, a row a domain.
+        ``method, m, epsilon, statistic`` and the measure, with one row for each domain.
     column : str
-        The measure, positive; its axis is logarithmic.
+        Column of the measure.  The axis is logarithmic.
     path : str or Path
     axis : mapping
         Label of the measure for "count" and for "mean".
     title : str
     reference : bool
-        Draw a line at 1.
+        Whether to draw a line at 1.
     """
     figure, axes = new_figure(1, 2, (10.5, 4.8))
     sizes = sorted(values["m"].unique())
@@ -63,16 +63,16 @@ def rmse_violins(
 
 
 def coverage_against_cv(summary: pd.DataFrame, path: str | Path, *, title: str) -> Path:
-    """Coverage of the 95% intervals against the coefficient of variation, a point a domain.
+    """Draw coverage of the 95% intervals and coefficient of variation, with one point for each domain.
 
     Source: Hu, Savitsky & Williams 2022a, Figures 10-17.
 
-    Above the methods as in the paper, below our settings of FBS and FBP.
+    The panels above have the settings of the paper, the panels below those of this package.
 
     Parameters
     ----------
     summary : pandas.DataFrame
-        From :func:`surveysynth.studies.summarize`, of one m and delta, with the confidential sample.
+        Result of :func:`surveysynth.studies.summarize` for one m and delta, with the confidential estimates.
     path : str or Path
     title : str
     """

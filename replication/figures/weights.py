@@ -1,4 +1,4 @@
-"""Privacy weights and the bounds of records."""
+"""Figures of privacy weights and Lipschitz bounds of records."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .tabular import COLORS, METHODS
 
 
 def lipschitz_violins(records: pd.DataFrame, path: str | Path, *, title: str) -> Path:
-    """Violins of the records' Lipschitz bounds, without and with privacy weights.
+    """Draw violins of the records' Lipschitz bounds, without and with privacy weights.
 
     Source: Hu, Savitsky & Williams 2022a, Figures 1 and 3.
 
     Parameters
     ----------
     records : pandas.DataFrame
-        ``method, unweighted, weighted``, a row a record.
+        ``method, unweighted, weighted``, with one row for each record.
     path : str or Path
     title : str
     """
@@ -45,14 +45,15 @@ def lipschitz_violins(records: pd.DataFrame, path: str | Path, *, title: str) ->
 
 
 def weight_scatter(scatter: pd.DataFrame, path: str | Path, *, outcome: str, title: str) -> Path:
-    """Outcome and survey weight of the confidential sample and of synthetic data sets.
+    """Draw survey weights against outcomes, for the confidential sample and for synthetic data sets.
 
     Source: Hu, Savitsky & Williams 2022a, Figures 4, 8 and 9.
 
     Parameters
     ----------
     scatter : pandas.DataFrame
-        ``method, weights, outcome, weight``, a row a record; a panel for each method and kind of weights.
+        ``method``, ``weights`` (a label), ``outcome`` and ``weight``, with one row for each record.  There is a panel
+        for each method and label.
     path : str or Path
     outcome : str
         Label of the outcome.
@@ -78,14 +79,14 @@ def weight_scatter(scatter: pd.DataFrame, path: str | Path, *, outcome: str, tit
 
 
 def bounds_against_weights(records: pd.DataFrame, path: str | Path, *, title: str) -> Path:
-    """Lipschitz bound of every record against its privacy weight, with a line at the largest bound.
+    """Draw the Lipschitz bound of every record against its privacy weight, with a line at the largest bound.
 
     Source: Hu, Savitsky & Williams 2020, Figures 2, 3, 6.
 
     Parameters
     ----------
     records : pandas.DataFrame
-        ``synthesizer, alpha, bound``, a row a record: a line of panels for LW, one for CW.
+        ``synthesizer, alpha, bound``, with one row for each record.  LW and CW have separate rows of panels.
     path : str or Path
     title : str
     """
@@ -112,7 +113,7 @@ def bounds_against_weights(records: pd.DataFrame, path: str | Path, *, title: st
 
 
 def weight_changes(records: pd.DataFrame, path: str | Path, *, title: str) -> Path:
-    """Privacy weights by synthesizer, and those after re-weighting against those before.
+    """Draw privacy weights by synthesizer (left), and weights after re-weighting against weights before (right).
 
     Source: Hu, Savitsky & Williams 2020, Figures 4 and 7, B to D.
 
@@ -141,17 +142,17 @@ def weight_changes(records: pd.DataFrame, path: str | Path, *, title: str) -> Pa
 
 
 def weights_against_values(records: pd.DataFrame, path: str | Path, *, outcome: str, title: str) -> Path:
-    """Privacy weight of every record against its value, a panel a synthesizer.
+    """Draw the privacy weight of every record against its value, with a panel for each synthesizer, c1 and c2.
 
     Source: Hu, Savitsky & Williams 2022b, Figures 10-12.
 
     Parameters
     ----------
     records : pandas.DataFrame
-        ``synthesizer, c1, c2, value, alpha``, a row a record, of those with privacy weights.
+        ``synthesizer, c1, c2, value, alpha``, with one row for each record, for synthesizers with privacy weights.
     path : str or Path
     outcome : str
-        Label; its axis is linear near 0 and logarithmic in both tails.
+        Label of the outcome.  The axis is linear near 0 and logarithmic in both tails.
     title : str
     """
     kinds = [name for name in RISKS if name in set(records["synthesizer"])]

@@ -1,1 +1,1 @@
-"""Ways to weight records down, side by side."""
+"""Comparison of privacy weights before and after re-weighting (Hu, Savitsky & Williams 2020)."""

@@ -10,11 +10,10 @@ from typing import Annotated
 import typer
 
 from surveysynth.cli.options import numbers, own, simulated, whole_numbers
-from surveysynth.cli.printing import console, print_stopped, print_study
 from surveysynth.errors import InputError
 from surveysynth.storage import check_new
 
-from ..running import run
+from ..running import check_options, print_comparison, run, run_study
 
 
 def reweighting_command(
@@ -23,11 +22,11 @@ def reweighting_command(
     replicates: Annotated[int | None, simulated("Number of files; default 100.", min=1)] = None,
     n: Annotated[int | None, simulated("Records of a file; default 1000.", min=1)] = None,
     epsilon: Annotated[
-        Sequence[float] | None, simulated("Of the curve, by commas; default 4,5,6,8,10,14,20.", numbers)
+        Sequence[float] | None, simulated("Epsilons of the curve, by commas; default 4,5,6,8,10,14,20.", numbers)
     ] = None,
     sizes: Annotated[
         Sequence[int] | None,
-        simulated("Records of larger files, for the share weighted down; default 500,2000,8000,32000.", whole_numbers),
+        simulated("Records of larger files, for shares of weights < 1; default 500,2000,8000,32000.", whole_numbers),
     ] = None,
     curves: Annotated[
         int | None, simulated("Replicates that have the curve and larger files, too; default 10.", min=1)
@@ -38,11 +37,11 @@ def reweighting_command(
     outcome: Annotated[str | None, own("Confidential column of counts, or of money in whole units.")] = None,
     predictors: Annotated[str | None, own("Formula of public columns; default none.")] = None,
 ) -> None:
-    """Privacy weights before and after re-weighting: the same epsilon, and what is gained.
+    """Privacy weights before and after re-weighting: the gain in utility at the same epsilon.
 
     Without --data: repeated files of negative binomial and Poisson counts, and a curve of utility against epsilon.
-    With --data: synthetic counts under every kind of weights for your own file, whose records count the same; the
-    folder is then not for publication.
+    With --data: synthetic counts under every kind of privacy weights for your own file, whose records have equal survey
+    weights; the folder is then not for publication.
     """
     from surveysynth.design.read import read_frame
 
@@ -54,28 +53,21 @@ def reweighting_command(
         "scheduler": scheduler,
     }  # fmt: skip
     own = {"outcome": outcome, "predictors": predictors}
-    strangers = [f"--{name}" for name, value in (own if data is None else simulated).items() if value is not None]
-    if strangers:
-        raise InputError(f"{', '.join(strangers)}: {'only' if data is None else 'not'} with --data")
+    check_options(data, simulated, own)
     if data is None:
-        try:
-            study = reweighting.reweighting_study(
+        run_study(
+            lambda: reweighting.reweighting_study(
                 replicates=replicates or 100, n=n or 1000,
                 epsilon=epsilon or (4, 5, 6, 8, 10, 14, 20), sizes=sizes or (500, 2000, 8000, 32000),
                 curves=curves or 10, workers=workers or os.cpu_count() or 1, scheduler=scheduler, out=out, seed=seed,
-            )  # fmt: skip
-        except KeyboardInterrupt:
-            print_stopped(out)
-            raise
-        reweighting_outputs.write(study, out)
-        print_study(out)
+            ), reweighting_outputs.write, out,
+        )  # fmt: skip
         return
     if outcome is None:
         raise InputError("--data needs --outcome, too")
     check_new(out)
     compared = reweighting.compare_weightings(read_frame(data), outcome, predictors or "1", seed=seed)
-    console.print(reweighting_outputs.write_comparison(compared, out), markup=False, highlight=False, soft_wrap=True)
-    console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
+    print_comparison(reweighting_outputs.write_comparison(compared, out), out)
 
 
 if __name__ == "__main__":

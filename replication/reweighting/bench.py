@@ -1,4 +1,4 @@
-"""The synthesizers of Hu, Savitsky & Williams (2020) on one file of counts: their fits and their synthetic files."""
+"""Fits and synthetic files of the synthesizers of Hu, Savitsky & Williams (2020), for one file of counts."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from ..censoring.study import ECDF, PROBS, measures_of, statistics_of
 Floats = NDArray[np.float64]
 
 SYNTHESIZERS = ("unweighted", "LW", "LW_final", "LW_flat", "CW", "CW_final", "CW_flat")
-STEPS = {"final": 1, "flat": 10}  # of re-weighting
+STEPS = {"final": 1, "flat": 10}  # numbers of steps of re-weighting
 STATISTICS = ("q15", "q90", "mean", "median")  # in the order of Table 1 of the paper
 ENDS = [f"{statistic}_{end}" for statistic in STATISTICS for end in ("low", "high")]
-RADIUS = 0.2  # of CW's ball, a share of the count: "policy" in the paper, 0.2 in Hu, Savitsky & Williams (2022b)
+RADIUS = 0.2  # for CW, as a share of the count: "policy" in the paper, 0.2 in Hu, Savitsky & Williams (2022b)
 MECHANISMS = {
     "inverse": PseudoPosterior(), "LW": PseudoPosterior("linear"),
     "CW": PseudoPosterior("linear", risk=CountRisk(RADIUS)),
@@ -45,21 +45,21 @@ FAILURES = ["replicate", "part", "data", "n", "epsilon", "synthesizer", "error",
 
 
 def interval(values: Floats, rng: np.random.Generator, resamples: int = RESAMPLES) -> dict[str, float]:
-    """Ends of 95% bootstrap percentile intervals of the statistics of Table 1 of the paper.
+    """Compute 95% bootstrap percentile intervals of the statistics of Table 1 of the paper.
 
-    A resample is a multinomial draw of how often every distinct value occurs; quantiles are those of
-    ``numpy.quantile``.
+    A resample is drawn as multinomial frequencies of the distinct values.  Quantiles are those of ``numpy.quantile``.
 
     Parameters
     ----------
     values : float array (n,)
     rng : numpy.random.Generator
     resamples : int
+        Number of bootstrap resamples.
 
     Returns
     -------
     dict
-        ``q15_low, q15_high, q90_low, ...``.
+        Ends of the intervals, ``q15_low, q15_high, q90_low, ...``.
     """
     distinct, counts = np.unique(values, return_counts=True)
     n, at_once = values.size, max(1, 2_000_000 // distinct.size)
@@ -69,7 +69,7 @@ def interval(values: Floats, rng: np.random.Generator, resamples: int = RESAMPLE
         up_to = drawn.cumsum(axis=1)
         by_statistic = {"mean": drawn @ distinct / n}
         for name, p in PROBS.items():
-            rank, part = divmod((n - 1) * p, 1)  # from 0
+            rank, part = divmod((n - 1) * p, 1)  # the first rank is 0
             low, high = (distinct[(up_to > min(r, n - 1)).argmax(axis=1)] for r in (rank, rank + 1))
             by_statistic[name] = low + part * (high - low)
         found.append(np.column_stack([by_statistic[name] for name in STATISTICS]))
@@ -79,7 +79,7 @@ def interval(values: Floats, rng: np.random.Generator, resamples: int = RESAMPLE
 
 @dataclass(frozen=True, repr=False)
 class Weightings(Bench):
-    """The synthesizers of the paper, applied to one equally weighted file with a model of counts."""
+    """The synthesizers of the paper, for one equally weighted file with a model of counts."""
 
     _first: dict[tuple[str, Budget], ProtectedFit] = field(default_factory=dict)
 
@@ -92,7 +92,7 @@ class Weightings(Bench):
 
     @property
     def records(self) -> CountRecords:
-        """The records as the model prepares them."""
+        """The records, as prepared for the model."""
         assert isinstance(self.pseudo.records, CountRecords)
         return self.pseudo.records
 
@@ -103,7 +103,7 @@ class Weightings(Bench):
 
     @cached_property
     def isolation(self) -> Floats:
-        """Identification risks IR_i (n,)."""
+        """Identification risks IR_i (n,): the share of records with counts farther than 0.2 y_i from y_i."""
 
         def unweighted() -> Draws:
             return self.unweighted.posterior
@@ -111,12 +111,12 @@ class Weightings(Bench):
         return CountRisk(RADIUS).compute(self.design, self.model, self.records, Unit(), unweighted, self.rng)
 
     def fitted(self, synthesizer: str, budget: Budget = ANY) -> ProtectedFit:
-        """The fit of a synthesizer: under c1 = 1, or tuned to the epsilon of a budget.
+        """Fit a synthesizer.  If the budget has an epsilon, c1 is tuned to it; otherwise c1 = 1.
 
         Raises
         ------
         PrivacyError, ModelError, EngineError
-            As :func:`surveysynth.fit`.
+            For the reasons given in :func:`surveysynth.fit`.
         """
         if synthesizer == "unweighted":
             return self.unweighted
@@ -131,9 +131,9 @@ class Weightings(Bench):
     def synthetic(
         self, fitted: ProtectedFit, size: int, debias: float | None = None
     ) -> list[tuple[Floats, dict[str, float]]]:
-        """Synthetic files from one draw each: counts (n,) and the draw's ``mu`` and ``phi``.
+        """Make synthetic files, each from another draw: the counts (n,), and ``mu`` and ``phi`` of the draw.
 
-        ``debias``: the target of the inverse map, whose effect on the draws is then corrected.
+        ``debias`` is the Lipschitz bound to which the inverse map was tuned.  If given, draws are Fisher-consistent.
         """
         posterior, rng = fitted.posterior, self.rng
         positions = rng.choice(posterior.size, size, replace=False, p=posterior.weight).tolist()
@@ -152,35 +152,36 @@ class Weightings(Bench):
 
 
 def parameters(posterior: Draws) -> dict[str, Floats]:
-    """Draws (S,) of mu, the mean at mean predictors, and of phi, the dispersion (NaN for Poisson)."""
+    """Return the draws of mu, the mean count at mean predictors, and of phi, the dispersion (NaN for Poisson)."""
     values = posterior.values
     mu = np.exp(values["b"][:, 0])
     return {"mu": mu, "phi": values.get("phi", np.full(mu.size, np.nan))}
 
 
 def means_of(posterior: Draws) -> dict[str, float]:
-    """Posterior means of mu and phi."""
+    """Return the posterior means of mu and phi."""
     return {name: float(posterior.weight @ draws) for name, draws in parameters(posterior).items()}
 
 
 @dataclass
 class Found:
-    """The results of a study, fit by fit and file by file.
+    """The results so far, while fits and synthetic files are made one after the other.
 
     Parameters
     ----------
     replicate : int
     recording : bool
-        Record what fails, and go on; otherwise errors are raised.
+        Whether errors are recorded in ``failures`` instead of being raised.
 
     Attributes
     ----------
     bounds : list of dict
-        One per fit: :data:`BOUNDS`.
+        One for each fit, with keys :data:`BOUNDS`.
     files : list of dict
-        One per synthetic file: :data:`UTILITY`; the confidential file is ``data``, file 0.
+        One for each synthetic file, with keys :data:`UTILITY`.  The confidential file has the synthesizer "data" and
+        the number 0.
     records : list of pandas.DataFrame
-        ``data, synthesizer, record, value, alpha, bound, synthetic``, the last a value of the first synthetic file.
+        ``data, synthesizer, record, value, alpha, bound``, and ``synthetic``, the value in the first synthetic file.
     failures : list of dict
     """
 
@@ -200,7 +201,7 @@ class Found:
         self, file: Weightings, data: str, synthesizers: Sequence[str], part: str, epsilon: float = np.nan, *,
         size: int = FILES, by_record: bool = False,
     ) -> None:  # fmt: skip
-        """Fit a file by every synthesizer, with c1 = 1 or tuned to epsilon, and draw ``size`` files from each fit."""
+        """Fit each synthesizer, with c1 = 1 or tuned to epsilon, and add the results of ``size`` synthetic files."""
         budget = ANY if np.isnan(epsilon) else Budget(epsilon, 1)
         for name in synthesizers:
             made_by = {"replicate": self.replicate, "data": data, "epsilon": epsilon, "synthesizer": name}

@@ -1,4 +1,4 @@
-"""Inputs of the study: simulated files of counts with their true values, and the plan for every sample."""
+"""Inputs of the study: simulated files of counts, their true values, and the plan of a replicate."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ POISSON_MEAN = 100.0
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan for every sample; arguments as for :func:`reweighting_study`."""
+    """The settings of every replicate, which are arguments of :func:`.study.reweighting_study`."""
 
     n: int
     epsilon: tuple[float, ...]
@@ -46,7 +46,7 @@ class Plan:
 
 
 def drawn(data: str, n: int, seed: int) -> Weightings:
-    """A simulated file of n counts, ``nb_mixture`` or ``poisson``, with the model that the paper fits to it."""
+    """Simulate a file of n counts, "nb_mixture" or "poisson", with the model that the paper fits to it."""
     rng = np.random.default_rng(seed)
     if data == "poisson":
         return weightings(pd.DataFrame({"y": rng.poisson(POISSON_MEAN, n)}), PoissonRegression("y"), rng)
@@ -59,13 +59,13 @@ def drawn(data: str, n: int, seed: int) -> Weightings:
 def weightings(
     frame: pd.DataFrame, model: NegativeBinomialRegression | PoissonRegression, rng: np.random.Generator
 ) -> Weightings:
-    """An equally weighted file, ready to be fitted."""
+    """Prepare a file with equal survey weights for fits of a model."""
     design = equally_weighted(frame)
     return Weightings(design, PseudoLikelihood(model, model.prepare(design), Unit(), few_draws(rng)))
 
 
 def truth(data: str) -> dict[str, float]:
-    """True statistics of the distribution: mean, and quantiles as least counts that reach the probability."""
+    """Return the true mean and quantiles of a distribution.  A quantile is the least count that reaches the share."""
     counts = np.arange(2000)
     if data == "poisson":
         expected, below = POISSON_MEAN, stats.poisson.cdf(counts, POISSON_MEAN)

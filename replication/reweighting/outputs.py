@@ -33,15 +33,15 @@ MIDDLE = "median over statistics"
 
 
 def table1(study: ReweightingStudy) -> pd.DataFrame:
-    """Intervals within a synthetic file of the mixture, averaged over files and replicates.
+    """Compare intervals for the mixture with Table 1 of the paper.
 
     Source: Hu, Savitsky & Williams 2020, Table 1.
 
     Returns
     -------
     pandas.DataFrame
-        ``statistic, synthesizer, low, high, paper_low, paper_high``; the last two are missing where the paper has no
-        such column, or another n.
+        ``statistic, synthesizer``, the ends ``low, high`` averaged over synthetic files and replicates, and
+        ``paper_low, paper_high``, which are missing if the paper has another n or does not have the synthesizer.
     """
     own = study.files[(study.files["data"] == "nb_mixture") & study.files["epsilon"].isna()]
     ends = own.groupby("synthesizer")[ENDS].mean()
@@ -60,12 +60,13 @@ def table1(study: ReweightingStudy) -> pd.DataFrame:
 
 
 def utility(study: ReweightingStudy) -> pd.DataFrame:
-    """Means over the synthetic files of a fit, under the paper's rule, and posterior means of mu and phi.
+    """Average the measures of utility over the synthetic files of each fit with c1 = 1.
 
     Returns
     -------
     pandas.DataFrame
-        ``replicate, data, synthesizer, max_ecdf, avg_ecdf, q15, q90, mean, median, mu, phi``.
+        ``replicate, data, synthesizer, max_ecdf, avg_ecdf, q15, q90, mean, median``, and the posterior means
+        ``mu, phi``.
     """
     keys = ["replicate", "data", "synthesizer"]
     own = study.files[study.files["epsilon"].isna()]
@@ -74,13 +75,13 @@ def utility(study: ReweightingStudy) -> pd.DataFrame:
 
 
 def shares(study: ReweightingStudy) -> pd.DataFrame:
-    """Share of records weighted down, and Lipschitz bound, by the size of the file.
+    """Average the share of records with privacy weights below 1, and the Lipschitz bound, by size of the file.
 
     Returns
     -------
     pandas.DataFrame
-        ``rule`` (the paper's c1 = 1, or an epsilon), ``n, synthesizer, replicates, weighted_down, lipschitz`` (means),
-        ``spread`` (largest less least bound) and ``sd``.
+        ``rule`` ("c1 = 1" as in the paper, or an epsilon), ``n, synthesizer, replicates``, the means ``weighted_down``
+        and ``lipschitz``, and the range ``spread`` and standard deviation ``sd`` of the bounds.
     """
     rows = _part(study, "share")
     rows = rows.assign(rule=["c1 = 1" if pd.isna(x) else f"epsilon = {x:g}" for x in rows["epsilon"]])
@@ -95,14 +96,15 @@ def shares(study: ReweightingStudy) -> pd.DataFrame:
 
 
 def curve(study: ReweightingStudy) -> pd.DataFrame:
-    """Error and interval overlap of the mixture's statistics at every epsilon.
+    """Compute error and interval overlap of the statistics at every epsilon, for files from the mixture.
 
     Returns
     -------
     pandas.DataFrame
         ``epsilon, synthesizer, statistic, rmse_ratio, overlap, lipschitz, mean_alpha, weighted_down, replicates``.
-        rmse_ratio: RMSE about the mixture's value over that of the confidential file in the same replicates; overlap
-        of the intervals, mean over files.  ``statistic`` "median over statistics" has the medians of the others.
+        ``rmse_ratio`` is the RMSE about the true value, divided by the RMSE of the confidential files.  ``overlap`` is
+        the mean overlap with the confidential intervals.  The statistic "median over statistics" has the medians over
+        the other statistics.
     """
     own = study.files[study.files["data"] == "nb_mixture"]
     private = own[own["epsilon"].notna()]
@@ -131,7 +133,7 @@ def curve(study: ReweightingStudy) -> pd.DataFrame:
 
 
 def survey_samples(study: ReweightingStudy) -> pd.DataFrame:
-    """Samples of simulated doctorate holders: medians over the domains, and privacy weights.
+    """Summarize the samples of simulated doctorate holders by medians over the domains.
 
     Returns
     -------
@@ -158,12 +160,12 @@ def _part(study: ReweightingStudy, part: str) -> pd.DataFrame:
 def write(study: ReweightingStudy, out: str | Path) -> list[Path]:
     """Write the tables, the figures and the summary of a study.
 
-    - ``table1.csv`` (:func:`table1`), ``bounds.csv``: every fit under the paper's rule; ``weights.csv``: the records of
-      the first replicate; ``utility.csv`` (:func:`utility`), ``share.csv`` (:func:`shares`), ``curve.csv``
-      (:func:`curve`), ``sdr.csv`` (:func:`survey_samples`); ``failures.csv``: what failed, and why; ``summary.txt``;
-    - of the first replicate ``bounds_before.png`` (Figure 1), ``bounds_weights.png`` (2, 3), ``before_after.png`` (4A),
-      ``weights.png`` (4B to D), ``utility.png`` (5);
-    - over the replicates ``local_bounds_poisson.png`` (10), ``estimands_poisson.png`` (11), ``local_bounds_nb.png``
+    - ``table1.csv`` (:func:`table1`), ``bounds.csv`` (every fit with c1 = 1), ``weights.csv`` (the records of
+      the first replicate), ``utility.csv`` (:func:`utility`), ``share.csv`` (:func:`shares`), ``curve.csv``
+      (:func:`curve`), ``sdr.csv`` (:func:`survey_samples`), ``failures.csv`` (the errors), ``summary.txt``;
+    - for the first replicate ``bounds_before.png`` (Figure 1), ``bounds_weights.png`` (2, 3), ``before_after.png``
+      (4A), ``weights.png`` (4B to D), ``utility.png`` (5);
+    - for all replicates ``local_bounds_poisson.png`` (10), ``estimands_poisson.png`` (11), ``local_bounds_nb.png``
       (12), ``estimands_nb.png`` (13); ``curve.png``.
 
     Returns
@@ -189,7 +191,7 @@ def write(study: ReweightingStudy, out: str | Path) -> list[Path]:
 
 
 def _file_figures(records: pd.DataFrame, own: pd.DataFrame, folder: Path, what: str) -> list[Path]:
-    """The paper's figures for one file of counts (Figures 1 to 9)."""
+    """Draw the paper's figures for one file of counts (Figures 1 to 9)."""
     data = own[own["synthesizer"] == "data"].iloc[0]
     before = records[records["synthesizer"].isin(["unweighted", "LW", "CW"])]
     label = "Lipschitz bound of a record"
@@ -219,7 +221,7 @@ def _file_figures(records: pd.DataFrame, own: pd.DataFrame, folder: Path, what: 
 
 
 def _over_replicates(study: ReweightingStudy, folder: Path) -> list[Path]:
-    """The figures of appendix D of the paper, 10 to 13."""
+    """Draw the figures of appendix D of the paper (Figures 10 to 13)."""
     drawn, over = [], f"{study.replicates} files, n = {study.plan.n:,}"
     bounds, means = _part(study, "file"), utility(study)
     for name, data, what, shown in (
@@ -254,7 +256,7 @@ def _curve(study: ReweightingStudy, folder: Path) -> Path:
 
 
 def describe(study: ReweightingStudy) -> str:
-    """The summary of a study."""
+    """Return the text of ``summary.txt``."""
     plan, s, R = study.plan, study.settings, study.replicates
     text = [
         f"{R} files of n = {plan.n:,} counts each, from 0.2 NB(100, 5) + 0.8 NB(100, 20) (mean, dispersion) and from "
@@ -301,7 +303,6 @@ def _bounds_text(study: ReweightingStudy) -> list[str]:
 
 
 def _flatness_text(study: ReweightingStudy) -> list[str]:
-    """The gain of one step of re-weighting, and of further steps."""
     mixture = study.files["data"].eq("nb_mixture") & study.files["epsilon"].isna()
     bounds = _part(study, "file")[lambda t: t["data"] == "nb_mixture"].groupby("synthesizer")
     wide = bounds[["mean_alpha", "flatness", "steps"]].mean()
@@ -316,10 +317,10 @@ def _flatness_text(study: ReweightingStudy) -> list[str]:
         row, numbers = wide.loc[name], "".join(f"{x:8.2f}" for x in errors.loc[name])
         text.append(f"  {name:<12}{row['mean_alpha']:8.3f}{row['flatness']:8.2f}{row['steps']:8.1f}{numbers}")
     text.append(f"  {'data':<36}" + "".join(f"{x:8.2f}" for x in errors.loc["data"]))
-    gone = own.groupby("synthesizer")[list(STATISTICS)].mean()
-    if {"CW", "CW_final"} <= set(gone.index):
-        left = (gone.loc["CW_final"] - gone.loc["data"]).abs() / (gone.loc["CW"] - gone.loc["data"]).abs()
-        regained = ", ".join(f"{LABELS[x].lower()} {1 - left[x]:.0%}" for x in STATISTICS)
+    means = own.groupby("synthesizer")[list(STATISTICS)].mean()
+    if {"CW", "CW_final"} <= set(means.index):
+        ratio = (means.loc["CW_final"] - means.loc["data"]).abs() / (means.loc["CW"] - means.loc["data"]).abs()
+        regained = ", ".join(f"{LABELS[x].lower()} {1 - ratio[x]:.0%}" for x in STATISTICS)
         text.append(f"  Of CW's mean distance to the confidential statistics one step takes back: {regained}")
     return text
 
@@ -355,7 +356,6 @@ def _shares_text(study: ReweightingStudy) -> list[str]:
 
 
 def _curves_text(study: ReweightingStudy) -> list[str]:
-    """RMSE ratio and overlap at every epsilon, and the order of the synthesizers."""
     mixture, surveys = curve(study), survey_samples(study)
     tables: dict[str, tuple[pd.DataFrame, tuple[str, ...]]] = {
         "counts, median over the statistics (m = 1)": (mixture[mixture["statistic"] == MIDDLE], ON_THE_CURVE)
@@ -384,7 +384,7 @@ def _curves_text(study: ReweightingStudy) -> list[str]:
 
 
 def _choice_text(study: ReweightingStudy) -> list[str]:
-    """Means over epsilon, and advice on the choice."""
+    """Lines of the summary with means over epsilon, and advice on the choice of privacy weights."""
     mixture, surveys, bounds = curve(study), survey_samples(study), _part(study, "file")
     flat = bounds[bounds["data"] == "nb_mixture"].groupby("synthesizer")["flatness"].mean()
     samples = min(study.plan.curves, study.replicates)
@@ -411,17 +411,18 @@ def _choice_text(study: ReweightingStudy) -> list[str]:
     return text
 
 
-# ---- one's own file
+# ---- the user's own file
 
 
 def side_by_side(comparison: Comparison) -> pd.DataFrame:
-    """One row per synthesizer: bound, epsilon, privacy weights, and statistics of its files.
+    """Compare the synthesizers: Lipschitz bound, epsilon, privacy weights, and statistics of the synthetic files.
 
     Returns
     -------
     pandas.DataFrame
-        ``synthesizer, lipschitz, epsilon`` (twice the bound: of one file), ``mean_alpha, weighted_down, flatness,
-        steps, max_ecdf, avg_ecdf, q15, q90, mean, median`` (means over the files) and the ends of their intervals.
+        One row for each synthesizer: ``synthesizer, lipschitz``, ``epsilon`` of one file (twice the bound),
+        ``mean_alpha, weighted_down, flatness, steps``, and means over the files of ``max_ecdf, avg_ecdf, q15, q90,
+        mean, median`` and of the ends of intervals.
     """
     means = comparison.files.groupby("synthesizer", sort=False)[[*ECDF, *STATISTICS, *ENDS]].mean()
     fits = comparison.bounds.set_index("synthesizer")
@@ -431,7 +432,7 @@ def side_by_side(comparison: Comparison) -> pd.DataFrame:
 
 
 def write_comparison(comparison: Comparison, out: str | Path) -> str:
-    """Write the table, the figures and a summary to a new folder (mode 0700), which appears whole or not at all.
+    """Write the table, the figures and a summary to a new folder (mode 0700), all of them or none.
 
     ``table.csv`` (:func:`side_by_side`), ``bounds_before.png``, ``bounds_weights.png`` (Figure 6),
     ``before_after.png`` and ``weights.png`` (7), ``utility.png`` (8, 9), ``summary.txt``.
@@ -456,7 +457,7 @@ def write_comparison(comparison: Comparison, out: str | Path) -> str:
 
 
 def describe_comparison(comparison: Comparison, table: pd.DataFrame) -> str:
-    """The summary of a comparison."""
+    """Return the text of ``summary.txt`` for a comparison."""
     model, n = comparison.model, comparison.records["record"].max()
     files_per_fit = comparison.files["file"].max()
     heads = ["Delta", "epsilon", "alpha", "< 1", "q15", "q90", "mean", "median", "max ECDF"]

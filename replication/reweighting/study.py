@@ -2,23 +2,25 @@
 
 Sections, tables and algorithms are those of Hu, Savitsky & Williams (2020), "the paper".
 
-A replicate is a file of n counts, equally weighted, as the paper has no survey weights.  One synthetic file comes from
-one posterior draw (m = 1): epsilon = 2 Delta.
+A replicate is a file of n counts y_i with equal survey weights, because the paper has no survey weights.  One synthetic
+file comes from one posterior draw (m = 1).  So epsilon = 2 Delta, where Delta is the largest Lipschitz bound of a
+record.  The privacy weights alpha_i of the synthesizers are
 
-- ``LW`` (Algorithm 2): alpha_i = c1 (1 - f~_i), the linear map of the records' Lipschitz bounds f_i; ``CW``
-  (Algorithm 3): alpha_i = c1 (1 - IR_i), IR_i the share of records whose counts are further than 0.2 y_i from y_i.
-  In the paper c1 is 1; on the curve it is tuned to epsilon.
-- ``*_final``: one step of re-weighting, as in the paper; ``*_flat``: up to 10.
-- ``inverse``: alpha_i = min(1, c1 Delta / f_i), tuned to epsilon.  One step of re-weighting turns any weights into such
-  ones, with the bounds of a weighted fit for f_i.  ``inverse_debias``: the same, with draws made Fisher-consistent,
-  which under the other weights they cannot be.
+- ``LW`` (Algorithm 2): alpha_i = c1 (1 - f~_i), the linear map of the Lipschitz bounds f_i in the unweighted fit;
+- ``CW`` (Algorithm 3): alpha_i = c1 (1 - IR_i), where IR_i is the share of records whose counts are farther than
+  0.2 y_i from y_i.  For LW and CW c1 is 1, as in the paper, except that for the curve of utility against epsilon c1 is
+  tuned to epsilon;
+- ``LW_final``, ``CW_final``: one step of re-weighting, as in the paper; ``LW_flat``, ``CW_flat``: up to 10 steps;
+- ``inverse``: alpha_i = min(1, c1 Delta / f_i), tuned to epsilon.  One step of re-weighting turns any weights into
+  weights of this form, with the bounds of a weighted fit for f_i;
+- ``inverse_debias``: the same as ``inverse``, with Fisher-consistent draws, which need the inverse map.
 
-**Table 1** prints 95% intervals, and does not say over what.  At n = 1000 its interval of the mean is 3.5 wide for
-the data, where 1.96 standard errors either side are 3.7: so it is about one file.  Ours are ends of 95% bootstrap
-percentile intervals within a synthetic file, averaged over the files of a fit and over the replicates.
+**Table 1** prints 95% intervals without a definition.  At n = 1000 the printed interval of the mean of the data has
+length 3.5, and twice 1.96 standard errors of the mean is 3.7.  So the intervals seem to be about one file.  Here they
+are 95% bootstrap percentile intervals within a synthetic file, with ends averaged over files and replicates.
 
-**The files.**  Section 2 draws from 0.2 NB(100, 5) + 0.8 NB(100, 20) (mean, dispersion); appendix D prints
-NB(100, 5) twice, which we take for a slip.  The mean of its Poisson counts is not printed; ours is 100.
+**The files.**  Section 2 draws from 0.2 NB(100, 5) + 0.8 NB(100, 20) (mean, dispersion).  Appendix D prints
+NB(100, 5) twice, probably by mistake.  It does not print the mean of its Poisson counts; here it is 100.
 """
 
 from __future__ import annotations
@@ -51,16 +53,16 @@ from .inputs import Plan, drawn, weightings
 
 POISSON_SYNTHESIZERS = SYNTHESIZERS[:3]  # appendix D of the paper
 ON_THE_CURVE = ("inverse", "inverse_debias", "LW", "LW_final", "CW", "CW_final")
-CURVE_FILES = 10  # synthetic files of a fit on the curve
-SHARE_EPSILON = 10.0  # at which the share of records weighted down is followed as n grows
+CURVE_FILES = 10  # synthetic files of a fit, for the curve of utility against epsilon
+SHARE_EPSILON = 10.0  # for the share of records with privacy weights below 1, in larger files
 
 SDR_N, SDR_M = 1000, 3  # Hu, Savitsky & Williams (2022a, section 4.1)
-SDR_DELTA = (1.2, 1.8, 2.7, 3.6)  # Hu, Savitsky & Williams (2022a) have 1.8: epsilon 10.8
+SDR_DELTA = (1.2, 1.8, 2.7, 3.6)  # 1.8 in Hu, Savitsky & Williams (2022a), which is epsilon 10.8
 SDR_SYNTHESIZERS = ("inverse", "inverse_debias", "LW", "LW_final", "LW_flat")
 
 
 def replicate(work: tuple[Population, Plan], number: int) -> Replicate:
-    """Draw the files, and apply every synthesizer to them."""
+    """Make one replicate: draw the files, and apply every synthesizer to them."""
     population, plan = work
     begin = time.perf_counter()
     found, estimates = Found(number), pd.DataFrame()
@@ -85,9 +87,9 @@ def replicate(work: tuple[Population, Plan], number: int) -> Replicate:
 
 
 def _on_sdr(found: Found, population: Population, seed: int) -> pd.DataFrame:
-    """FBS on a sample of simulated doctorate holders: inverse map, linear map, and linear map re-weighted.
+    """Apply FBS to a sample of simulated doctorate holders, with the inverse and the linear map and re-weighting.
 
-    The frame is that of :func:`surveysynth.studies.summarize`, ``method`` being the synthesizer.
+    Return a frame of estimates (:mod:`surveysynth.studies.measures`), in which ``method`` is the synthesizer.
     """
     design = population.sample(population.frame, SDR_N, seed)
     by, columns = list(population.by), [*population.by, "statistic", *NUMBERS]
@@ -107,7 +109,7 @@ def _on_sdr(found: Found, population: Population, seed: int) -> pd.DataFrame:
                         design, model, epsilon=epsilon, m=SDR_M, population_total=population.N, seed=seed,
                         mechanism=MECHANISMS[risk],
                     )  # fmt: skip
-                fitted = replace(first[risk], used=[], spent=[])  # each synthesizer by itself
+                fitted = replace(first[risk], used=[], spent=[])  # a separate privacy budget for each synthesizer
                 done = fitted.reweighted(STEPS[stage]) if stage in STEPS else fitted
                 release = done.release(debias=stage == "debias", accept_diagnostics=["information"])
                 table = release.tables(by, estimator="onepass")[columns]
@@ -119,33 +121,34 @@ def _on_sdr(found: Found, population: Population, seed: int) -> pd.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class ReweightingStudy:
-    """What repeated samples showed.
+    """The results of repeated files.
 
     Attributes
     ----------
     settings : dict
-        What every replicate was made with, the seed included.
+        The settings of every replicate, including the seed.
     replicates : int
     bounds : pandas.DataFrame
-        One row a fit: ``replicate, part, data, n, epsilon, synthesizer, c1, lipschitz, k, steps, flatness,
-        weighted_down, mean_alpha, mu, phi, diagnostics``.  part is "file" (the paper's rule, c1 = 1), "curve" (tuned
-        to epsilon), "share" (larger files) or "sdr".
+        One row for each fit: ``replicate, part, data, n, epsilon, synthesizer, c1, lipschitz, k, steps, flatness,
+        weighted_down, mean_alpha, mu, phi, diagnostics`` (:class:`surveysynth.privacy.protected_fit.ProtectedFit`).
+        ``part`` is the part of the study: "file" (c1 = 1, as in the paper), "curve" (tuned to epsilon), "share" (larger
+        files) or "sdr" (samples of doctorate holders).
     files : pandas.DataFrame
-        One row a synthetic file: ``replicate, data, epsilon, synthesizer, file, max_ecdf, avg_ecdf, q15, q90, mean,
-        median``, the ends of their intervals, and ``mu, phi`` of its draw.  epsilon is missing under c1 = 1; the
-        confidential file is ``data``.
+        One row for each synthetic file: ``replicate, data, epsilon, synthesizer, file, max_ecdf, avg_ecdf, q15, q90,
+        mean, median``, the ends of intervals of the last four, and ``mu, phi`` of the draw.  ``epsilon`` is missing if
+        c1 = 1.  The confidential file has the synthesizer "data".
     records : pandas.DataFrame
-        Of the first replicate: ``data, synthesizer, record, value, alpha, bound, synthetic``.
+        Records of the first replicate: ``data, synthesizer, record, value, alpha, bound, synthetic``.
     estimates : pandas.DataFrame
-        Of the samples of simulated doctorate holders, for :func:`surveysynth.studies.summarize`.
+        Estimates from samples of simulated doctorate holders, for :func:`surveysynth.studies.summarize`.
     failures : pandas.DataFrame
-        One row a failure: ``replicate, part, data, n, epsilon, synthesizer, error, reason``.
+        One row for each failure: ``replicate, part, data, n, epsilon, synthesizer, error, reason``.
     seconds : float
-        Of work, over all replicates and processes.
+        Computing time of all replicates together.
 
     Examples
     --------
-    Of :func:`reweighting_study`:
+    The result of :func:`reweighting_study`:
 
     >>> study = reweighting_study(replicates=10, curves=1)  # doctest: +SKIP
     >>> study.bounds, study.files  # doctest: +SKIP
@@ -186,30 +189,29 @@ def reweighting_study(
     Parameters
     ----------
     replicates : int
-        R, the number of files.
+        Number of replicates.
     n : int
-        Records of a file.
+        Number of records of a file.
     epsilon : list of float
-        Of the curve, for one synthetic file each.
+        Epsilons of the curve of utility, each for one synthetic file.
     sizes : list of int
-        Records of the files on which the share of records that are weighted down is followed.
+        Numbers of records of larger files, for the share of records with privacy weights below 1.
     curves : int
-        Number of replicates, the first ones, that have the curve, the larger files and samples of simulated doctorate
-        holders.
+        Number of replicates, from the first, that include the curve, the larger files and the samples of simulated
+        doctorate holders.
     workers, scheduler, out
-        As of :func:`replication.tabular.study.repeated_sampling`.
+        See :func:`replication.tabular.study.repeated_sampling`.
     seed : int, optional
-        Without one, from the operating system, and kept in the folder.
+        The default is a seed from the operating system, which is kept in the folder.
 
     Returns
     -------
     ReweightingStudy
-        Fits and files, replicate by replicate.
 
     Raises
     ------
     InputError
-        Arguments that do not suit; a folder that holds something else, or a study with other settings.
+        An argument is not valid, or the folder contains something else or a study with other settings.
 
     Examples
     --------
@@ -228,18 +230,18 @@ def reweighting_study(
     )  # fmt: skip
 
 
-# ---- one's own file
+# ---- the user's own file
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Privacy weights before and after re-weighting on one file; confidential.
+    """Results for privacy weights before and after re-weighting on one file.  They are confidential.
 
     Attributes
     ----------
-    model : NegativeBinomial
+    model : NegativeBinomialRegression
     bounds, files, records : pandas.DataFrame
-        As of :class:`ReweightingStudy`; ``data`` is the outcome.
+        See :class:`ReweightingStudy`.  Column ``data`` has the name of the outcome.
     """
 
     model: NegativeBinomialRegression
@@ -251,30 +253,29 @@ class Comparison:
 def compare_weightings(
     frame: pd.DataFrame, outcome: str, predictors: str = "1", *, seed: int | None = None
 ) -> Comparison:
-    """Synthetic counts under LW and CW, before and after re-weighting, by a negative binomial model.
+    """Make synthetic counts under LW and CW, before and after re-weighting, by a negative binomial model.
 
     Source: Hu, Savitsky & Williams 2020, section 3.
 
-    Every record counts the same, as the paper has no survey weights; c1 = 1, and epsilon is what comes out of it.
+    All records have equal survey weights, because the paper has no survey weights.  c1 = 1, and epsilon is not tuned.
 
     Parameters
     ----------
     frame : pandas.DataFrame
         The confidential file.
     outcome, predictors : str
-        Columns, as of :class:`surveysynth.NegativeBinomialRegression`.  The outcome is a count, or money in whole
+        Arguments of :class:`surveysynth.NegativeBinomialRegression`.  The outcome is a count, or an amount in whole
         dollars.
     seed : int, optional
 
     Returns
     -------
     Comparison
-        Fits and files under each weighting.
 
     Raises
     ------
     InputError, ModelError, EngineError
-        As :func:`surveysynth.fit`.
+        For the reasons given in :func:`surveysynth.fit`.
 
     Examples
     --------

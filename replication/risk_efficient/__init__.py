@@ -1,1 +1,1 @@
-"""The risk-efficient synthesizer of consumer units (Hu, Savitsky & Williams 2022b)."""
+"""Risk-efficient synthesis of the incomes of consumer units (Hu, Savitsky & Williams 2022b)."""

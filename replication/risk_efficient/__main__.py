@@ -10,38 +10,37 @@ import typer
 
 from surveysynth.choices import Allocation
 from surveysynth.cli.options import Ends, by_commas, ends, names, numbers, own, simulated
-from surveysynth.cli.printing import console
 from surveysynth.errors import InputError
 from surveysynth.storage import check_new
 
 from ..choices import RiskSource
-from ..running import run
+from ..running import check_options, print_comparison, run
 
 
 def risk_efficient_command(
     out: Annotated[Path, typer.Option(help="Folder for the results.", show_default=False)],
-    radius: Annotated[float, typer.Option(help="Of the balls around values, as a share of them.", min=0)] = 0.2,
+    radius: Annotated[float, typer.Option(help="Radius of the balls, as a share of the value.", min=0)] = 0.2,
     radii: Annotated[
-        Sequence[float] | None, by_commas("Others to look at, by commas; default 0.1,0.2,0.3.", numbers)
+        Sequence[float] | None, by_commas("Further radii, by commas; default 0.1,0.2,0.3.", numbers)
     ] = None,
     floor: Annotated[
-        float | None, typer.Option(help="Least radius, for values near 0; default 0, of the simulated file 100.", min=0)
+        float | None, typer.Option(help="Least radius, for values near 0; default 0; 100 if simulated.", min=0)
     ] = None,
     weights_from: Annotated[
         RiskSource,
-        typer.Option(help="Risks behind the privacy weights: of synthetic files, or of the data as if released."),
+        typer.Option(help="Files whose risks determine privacy weights: synthetic files, or the data as if released."),
     ] = "synthetic",
     allocation: Annotated[
         Allocation,
         typer.Option(
-            help="Components of synthetic records: from their shares, or given the records "
+            help="Components of synthetic records: drawn by their shares, or given the confidential values "
             "(Hu, Savitsky & Williams 2022b, eq. 7)."
         ),
     ] = "prior",
     datasets: Annotated[int, typer.Option(help="Synthetic files of each fit.", min=1)] = 20,
     chains: Annotated[int, typer.Option(min=1)] = 2,
     warmup: Annotated[int, typer.Option(min=1)] = 500,
-    draws: Annotated[int, typer.Option(help="Of each chain.", min=1)] = 500,
+    draws: Annotated[int, typer.Option(help="Draws of each chain.", min=1)] = 500,
     seed: Annotated[int | None, typer.Option(min=0)] = None,
     n: Annotated[int | None, simulated("Records of the file; default 5571.", min=1)] = None,
     data: Annotated[Path | None, own("Compare privacy weights on this file.")] = None,
@@ -50,7 +49,7 @@ def risk_efficient_command(
     known: Annotated[
         Sequence[str] | None, own("Columns that the intruder knows, by commas; default none.", names)
     ] = None,
-    coefficient: Annotated[str | None, own("Term of the regression on the predictors to look at.")] = None,
+    coefficient: Annotated[str | None, own("Term of the regression with a coefficient to compare.")] = None,
     scale: Annotated[
         float | None, own("Public number for asinh(value / scale); without it values are logged, and positive.")
     ] = None,
@@ -63,8 +62,8 @@ def risk_efficient_command(
 ) -> None:
     """Identification risk and utility under marginal and pairwise privacy weights.
 
-    Without --data: a file of consumer units that the package makes for itself.  With --data: your own file; the folder
-    is then not for publication.
+    Without --data: a simulated file of consumer units.  With --data: your own file; the folder is then not for
+    publication.
     """
     from . import outputs
     from .study import consumer_units_study
@@ -73,11 +72,7 @@ def risk_efficient_command(
         "value": value, "predictors": predictors, "known": known, "coefficient": coefficient, "scale": scale,
         "bounds": bounds, "top_code": top_code, "weights": weights,
     }  # fmt: skip
-    strangers = [f"--{name.replace('_', '-')}" for name, given in own.items() if given is not None]
-    if data is None and strangers:
-        raise InputError(f"{', '.join(strangers)}: only with --data")
-    if data is not None and n is not None:
-        raise InputError("--n: not with --data")
+    check_options(data, {"n": n}, own)
     looked_at: dict[str, Any] = {
         "radius": radius, "radii": radii or (0.1, 0.2, 0.3), "weights_from": weights_from, "datasets": datasets,
     }  # fmt: skip
@@ -94,8 +89,7 @@ def risk_efficient_command(
             data, value, predictors or "1", known or [], coefficient, top_code, scale=scale, bounds=bounds,
             allocation=allocation, weights=weights, looked_at=looked_at, sampling=sampling,
         )  # fmt: skip
-    console.print(outputs.write(study, out), markup=False, highlight=False, soft_wrap=True)
-    console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
+    print_comparison(outputs.write(study, out), out)
 
 
 def _own_study(
@@ -103,7 +97,6 @@ def _own_study(
     scale: float | None, bounds: Ends | None, allocation: Allocation, weights: str | None, looked_at: dict[str, Any],
     sampling: dict[str, Any],
 ) -> Any:  # fmt: skip
-    """The study on one's own file."""
     from surveysynth.design.read import read_frame
     from surveysynth.models.scales.transforms import as_transform
 

@@ -1,6 +1,7 @@
-"""Fits, files and measures of the study of identification risk: one file and one model under several weights.
+"""Fits, synthetic files and measures of the study of identification risk, for one file and one model.
 
-Sections and equations are those of Hu, Savitsky & Williams (2022b), "the paper".
+IR_i is the identification risk of record i (eq. 8).  Sections and equations are those of Hu, Savitsky & Williams
+(2022b), "the paper".
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ Floats = NDArray[np.float64]
 PROBS = {"median": 0.5, "q90": 0.9}
 STATISTICS = ("mean", *PROBS)
 RISKS = {"marginal": MarginalRisk, "pairwise": PairwiseRisk}
-RAISED, HIGH, LOW = 0.25, 0.5, 0.25  # of IR: sections 2.3.1, 3.3.1 of the paper
+RAISED, HIGH, LOW = 0.25, 0.5, 0.25  # limits for IR_i: sections 2.3.1, 3.3.1 of the paper
 
 
 def summaries(values: Floats, weights: Floats) -> Floats:
-    """Mean, median and 90% quantile of one file, weighted: (3,)."""
+    """Return the weighted mean, median and 90% quantile of one file."""
     order = np.argsort(values, kind="stable")
     return _sorted_summaries(values[order], weights[order][None])[0]
 
@@ -43,13 +44,15 @@ def summaries(values: Floats, weights: Floats) -> Floats:
 def bootstrap_variances(
     values: Floats, weights: Floats, rng: np.random.Generator, resamples: int = RESAMPLES
 ) -> Floats:
-    """Variances of :func:`summaries` over resamples of the records, each with its weight.
+    """Compute bootstrap variances of the weighted mean, median and 90% quantile (:func:`summaries`).
 
     Parameters
     ----------
     values, weights : float arrays (n,)
+        Values and survey weights of n records.  A resampled record keeps its weight.
     rng : numpy.random.Generator
     resamples : int
+        Number of bootstrap resamples.
 
     Returns
     -------
@@ -67,7 +70,7 @@ def bootstrap_variances(
 
 
 def _sorted_summaries(y: Floats, w: Floats) -> Floats:
-    """Mean, median and 90% quantile of sorted values (n,) under several weights (R, n): (R, 3)."""
+    """Mean, median and 90% quantile of n sorted values under R sets of weights (R, n), as an array (R, 3)."""
     up_to = w.cumsum(axis=1)
     total = up_to[:, -1:]
     reached = (y[(up_to >= p * total * (1 - 1e-12)).argmax(axis=1)] for p in PROBS.values())
@@ -75,21 +78,24 @@ def _sorted_summaries(y: Floats, w: Floats) -> Floats:
 
 
 def profile_of(by_file: Floats, before: Floats | None = None) -> dict[str, float]:
-    """A row of the risk profile: the distribution of IR_i over the records.
+    """Describe the distribution of IR_i over the records: a row of the risk profile.
 
     Parameters
     ----------
     by_file : float array (L, n)
-        Risks in every file; IR_i is their mean.
+        Risks of n records in each of L files.  IR_i is the mean over the files.
     before : float array (n,), optional
-        Risks under the unweighted synthesizer, to find records whose risk rose.
+        Risks under the unweighted synthesizer, to find records with an increased risk.
 
     Returns
     -------
     dict
-        ``mean, mean_se`` (its Monte Carlo error over the files; NaN of one file), ``median, iqr, q90, q99, max, high``
-        (records above 0.5), ``low`` (share of the records below 0.25), ``raised`` (records whose risk rose by more than
-        0.25), ``raised_max`` (the largest risk of these).
+        ``mean, median, iqr, q90, q99, max`` of IR_i, and
+
+        - ``mean_se``, the Monte Carlo error of the mean over the files, NaN for one file;
+        - ``high``, the number of records above 0.5, and ``low``, the share of records below 0.25;
+        - ``raised``, the number of records whose risk increased by more than 0.25, and ``raised_max``, the largest risk
+          of these records.
     """
     risk, file_means = by_file.mean(axis=0), by_file.mean(axis=1)
     error = file_means.std(ddof=1) / np.sqrt(file_means.size) if file_means.size > 1 else np.nan
@@ -105,7 +111,7 @@ def profile_of(by_file: Floats, before: Floats | None = None) -> dict[str, float
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class Files:
-    """The files that intruder and user see: L synthetic files, or one released file."""
+    """The files that intruder and user see: L synthetic files, or one file that is not synthetic."""
 
     made: Made
     designs: tuple[SurveyDesign, ...]
@@ -114,12 +120,12 @@ class Files:
 
 @dataclass(frozen=True, repr=False)
 class RiskBench(Bench):
-    """One file and one model, to be fitted under weights from identification risk.
+    """One file and one model, which are fitted under privacy weights from identification risks.
 
     Parameters
     ----------
     design, pseudo
-        As of :class:`replication.bench.Bench`; the model is of one numeric outcome.
+        See :class:`replication.bench.Bench`.  The model has one numeric outcome.
     plan : RiskEfficientPlan
     """
 
@@ -142,16 +148,16 @@ class RiskBench(Bench):
 
     @cached_property
     def unweighted_files(self) -> Files:
-        """The files of the fit under alpha = 1."""
+        """Synthetic files of the fit with all privacy weights 1."""
         return self.simulated(SYNTHESIZER, self.unweighted.posterior)
 
     def weighted(self, made: Made, risk: Floats) -> ProtectedFit:
-        """A fit under the linear map of risks (n,)."""
+        """Fit the model under privacy weights from the linear map of risks (n,)."""
         kind = RISKS[made.synthesizer](tuple(self.plan.known), made.radius, floor=self.plan.floor)
         return self.protected(PseudoPosterior("linear", made.c1, made.c2, risk=kind), risk=risk)
 
     def simulated(self, made: Made, posterior: Draws) -> Files:
-        """Synthetic files from one draw each, with records in the order of the file."""
+        """Make L synthetic files, each from another draw.  Records have the order of the confidential file."""
         design, rng, everybody = self.design, self.rng, np.arange(self.design.n)
         public = public_frame(design, self.model, rng)
         roles = roles_of(design, self.model.outcomes, public, None)
@@ -164,19 +170,19 @@ class RiskBench(Bench):
         return Files(made, designs, tuple(one.numeric(self.outcome) for one in designs))
 
     def released(self, made: Made, values: Floats) -> Files:
-        """A released file that is not synthetic: the design with these values."""
+        """Make a file that is not synthetic: the design with the given values of the outcome."""
         whole = self.design
         frame = whole.frame.assign(**{self.outcome: values})
         design = SurveyDesign(frame, **whole.roles(), labels=whole.labels)
         return Files(made, (design,), (values,))
 
     def risk(self, files: Files, radius: float) -> Floats:
-        """Identification risks IR_i in every file (eq. 8): (L, n)."""
+        """Compute the identification risks (L, n) of all records in every file (eq. 8)."""
         seen = self._seen(files, radius)
         return np.array([identification_risk(**seen | {"synthetic": one}) for one in seen["synthetic"]])
 
     def risk_behind(self, made: Made) -> Floats:
-        """Risks (n,) for privacy weights, in the files of the unweighted fit or in the file itself."""
+        """Compute the risks (n,) behind privacy weights, in files of the unweighted fit or in the confidential file."""
         synthetic = self.plan.weights_from == "synthetic"
         seen = self._seen(self.unweighted_files if synthetic else self.released(DATA, self.values), made.radius)
         risk = identification_risk(**seen) if made.synthesizer == "marginal" else 1 - pairwise_weights(**seen)
@@ -190,7 +196,7 @@ class RiskBench(Bench):
         }  # fmt: skip
 
     def estimates(self, files: Files) -> list[dict[str, Any]]:
-        """Mean, median, 90% quantile and the coefficient that was asked for, with 95% intervals."""
+        """Estimate mean, median, 90% quantile and the coefficient of the plan, with 95% intervals."""
         weighted = [(y, one.weights) for y, one in zip(files.values, files.designs, strict=True)]
         q = np.array([summaries(y, w) for y, w in weighted])
         u = np.array([bootstrap_variances(y, w, self.rng, self.plan.resamples) for y, w in weighted])

@@ -28,12 +28,12 @@ from ..choices import RiskSource
 KINDS = ("marginal", "pairwise")
 ADJUSTMENTS = ((1.0, 0.0), (1.5, 0.0), (1.0, 0.1))  # c1, c2 (section 3.4)
 RADII = (0.1, 0.2, 0.3)
-LINES = ("synthesizer", "c1", "c2", "radius")  # what a file was made by
+LINES = ("synthesizer", "c1", "c2", "radius")  # columns that identify how a file was made
 RESAMPLES = 500
 
 
 class Made(NamedTuple):
-    """How a file was made: synthesizer, c1 and c2, and the radius of the balls behind the privacy weights."""
+    """How a file was made: the synthesizer, and c1, c2 and the radius of its privacy weights."""
 
     synthesizer: str
     c1: float = np.nan
@@ -53,29 +53,30 @@ class RiskEfficientPlan:
     known : str or list of str
         Columns that the intruder knows; ``[]`` for none.
     coefficient : str, optional
-        A term of the linear regression of the outcome on the model's predictors, such as ``"tenure[T.rented]"``, whose
-        coefficient is one of the statistics.
+        A term of the linear regression of the outcome on the model's predictors, such as ``"tenure[T.rented]"``.  Its
+        coefficient is then one of the statistics.
     top_code : float, optional
         Public limit of top-coding.  Without it, top-coding is left out.
     radius : float
-        Main radius of the balls, as a share of |y_i|.
+        Main radius, as a share of |y_i|.  The intruder looks for synthetic values in the ball of this radius around the
+        true value y_i of record i.
     radii : list of float
-        Further radii, at which risk is measured, and under which privacy weights are computed.
+        Further radii, with which risks are measured and privacy weights are computed.
     floor : float
-        Smallest radius, in the unit of the outcome.  Without it, the ball around 0 contains only the value 0.
+        Smallest radius, in the unit of the outcome.  If it is 0, the ball around 0 contains only the value 0.
     datasets : int
         L, the number of synthetic files of each fit.
     resamples : int
         Number of bootstrap resamples of a file.
     weights_from : {"synthetic", "data"}
-        Whether the risks behind privacy weights are those of the synthetic files of the unweighted fit (section 2.1),
-        or of the confidential file as if it were released, as in the paper's figures.
+        The files whose risks determine the privacy weights: synthetic files of the unweighted fit (section 2.1), or the
+        confidential file as if it were released, as in the paper's figures.
 
     Raises
     ------
     InputError
-        Numbers that are not positive; fewer than two resamples; an unknown ``weights_from``; ``known`` does not consist
-        of names.
+        A number is not positive, there are fewer than two resamples, ``weights_from`` is unknown, or ``known`` does not
+        consist of names.
 
     Examples
     --------
@@ -96,7 +97,7 @@ class RiskEfficientPlan:
 
     def __post_init__(self) -> None:
         known = tuple(as_list(self.known))
-        asked = MarginalRisk(known, self.radius, floor=self.floor, datasets=self.datasets)  # which checks them
+        asked = MarginalRisk(known, self.radius, floor=self.floor, datasets=self.datasets)  # checks these arguments
         object.__setattr__(self, "known", asked.known)
         if whole(self.resamples, "resamples") < 2:
             raise InputError("resamples must be at least 2: they have a variance")
@@ -115,7 +116,7 @@ class RiskEfficientPlan:
         return kinds + [Made(kind, *ADJUSTMENTS[0], radius) for kind in KINDS for radius in others]
 
     def looked_at(self, made: Made) -> Sequence[float]:
-        """The radii at which the risk of files is measured: all of them where nothing but the radius is changed.
+        """Return the radii with which the risk of files is measured.
 
         Parameters
         ----------
@@ -125,7 +126,8 @@ class RiskEfficientPlan:
         Returns
         -------
         sequence of float
-            Shares of |y_i|.
+            Shares of |y_i|: all radii for files without privacy weights and for files with the main privacy weights;
+            for other files only the radius of their privacy weights.
         """
         if made.synthesizer not in KINDS or made == Made(made.synthesizer, *ADJUSTMENTS[0], self.radius):
             return self.radii
@@ -133,14 +135,14 @@ class RiskEfficientPlan:
 
 
 def check(design: SurveyDesign, model: Synthesizer, plan: RiskEfficientPlan, sampler: Sampler) -> None:
-    """Refuse a design, model or plan that is not suitable for the study (InputError)."""
+    """Refuse a design, model, plan or sampler that is not suitable for the study (InputError)."""
     if len(model.outcomes) != 1 or model.categorical:
         raise InputError("the study is about one numeric outcome; give a model that synthesizes one")
     check_public(design, model, None)
     (outcome,), formula = model.outcomes, formula_of(model)
-    absent = np.isnan(design.numeric(outcome))
-    if absent.any():
-        raise InputError(f"outcome {outcome!r} is missing in {rows(absent)}; leave these records out")
+    missing = np.isnan(design.numeric(outcome))
+    if missing.any():
+        raise InputError(f"outcome {outcome!r} is missing in {rows(missing)}; leave these records out")
     for name in plan.known:
         design.column(name)
     if outcome in plan.known:
@@ -154,7 +156,7 @@ def check(design: SurveyDesign, model: Synthesizer, plan: RiskEfficientPlan, sam
 
 
 def formula_of(model: Synthesizer) -> str:
-    """The outcome on the predictors of the model."""
+    """The formula of the regression of the outcome on the predictors of the model."""
     return f"{model.outcomes[0]} ~ {getattr(model, 'predictors', '1')}"
 
 
@@ -162,14 +164,14 @@ def synthesizer(
     frame: pd.DataFrame, outcome: str, predictors: str, transform: str | Transform = "log",
     bounds: tuple[float, float] | None = None, allocation: Allocation = "prior",
 ) -> Synthesizer:  # fmt: skip
-    """The default model of the study: the paper's mixture, with separate zeros if there are any.
+    """Make the default model of the study: the paper's mixture, with a separate part for zeros if there are any.
 
     Source: Hu, Savitsky & Williams 2022b, section 1.2.
 
     Raises
     ------
     InputError
-        As of :class:`surveysynth.models.mixture.model.Mixture`; a column that is not there or not numeric.
+        The outcome is not a numeric column, or :class:`surveysynth.models.mixture.model.Mixture` refuses an argument.
     """
     if outcome not in frame.columns:
         raise InputError(f"there is no column {outcome!r}; the file has {listing(frame.columns)}")
@@ -178,5 +180,5 @@ def synthesizer(
 
 
 def as_design(frame: pd.DataFrame, weights: str | None = None) -> SurveyDesign:
-    """A file as a design, with equal weights if it has none."""
+    """Make a design of a file, with survey weights 1 if no column of weights is given."""
     return equally_weighted(frame) if weights is None else SurveyDesign(frame, weights=weights)

@@ -26,15 +26,15 @@ NOTICE = (
     "What is published is a release."
 )
 NAMES = {"mean": "mean", "median": "median", "q90": "90% quantile", "coefficient": "coefficient"}
-SHOWN = ("data", "topcoding", "synthesizer", *KINDS)  # of the tables of single records
+SHOWN = ("data", "topcoding", "synthesizer", *KINDS)  # columns of the tables of single records
 TEN = 10  # records in Tables 2 and 3 of the paper
 IQR_IN_PAPER = {"marginal": 0.1534, "pairwise": 0.1385}  # section 3.3.1 of the paper
 ROW = list(LINES[:3])
-Finding = tuple[str, bool, str]  # of the paper; whether it holds here; the numbers
+Finding = tuple[str, bool, str]  # a finding of the paper, whether it holds here, and the numbers
 
 
 def profile(study: RiskEfficientStudy) -> pd.DataFrame:
-    """The risk profile of every kind of file, at the main radius and under weights made with it.
+    """Return the risk profile of every kind of file, for the main radius.
 
     Returns
     -------
@@ -47,20 +47,20 @@ def profile(study: RiskEfficientStudy) -> pd.DataFrame:
 
 
 def utility(study: RiskEfficientStudy) -> pd.DataFrame:
-    """Estimates with their intervals, under weights made with the main radius."""
+    """Return the estimates with their intervals, for privacy weights with the main radius."""
     radius, table = study.plan.radius, study.utility
     here = table[table["radius"].isna() | (table["radius"] == radius)]
     return here.drop(columns="radius").reset_index(drop=True)
 
 
 def effect_of_radius(study: RiskEfficientStudy) -> pd.DataFrame:
-    """Risk and utility at every radius, for the same files, and for files whose weights were made with it.
+    """Return risk and utility for every radius.
 
     Returns
     -------
     pandas.DataFrame
-        ``synthesizer, radius`` (of the weights), ``at`` (where risk is measured), the columns of the profile, and the
-        relative difference of every statistic to that of the data.
+        ``synthesizer, radius`` (for the privacy weights), ``at`` (radius with which risk is measured), the columns of
+        the risk profile, and the relative difference of every statistic from the data.
     """
     keys, risk, worth = ["synthesizer", "radius"], _plain(study.profile), _plain(study.utility)
     wide = worth.pivot_table(index=keys, columns="statistic", values="relative_difference", dropna=False, sort=False)
@@ -69,7 +69,7 @@ def effect_of_radius(study: RiskEfficientStudy) -> pd.DataFrame:
 
 
 def riskiest(study: RiskEfficientStudy) -> pd.DataFrame:
-    """The ten records with the largest risk in the file itself: see :func:`record_table`.
+    """Return the ten records with the largest risk in the confidential file, as :func:`record_table`.
 
     Source: Hu, Savitsky & Williams 2022b, Table 2.
     """
@@ -78,24 +78,29 @@ def riskiest(study: RiskEfficientStudy) -> pd.DataFrame:
 
 
 def largest(study: RiskEfficientStudy) -> pd.DataFrame:
-    """The ten records with the largest values (Table 3): see :func:`record_table`."""
+    """Return the ten records with the largest values (Table 3), as :func:`record_table`."""
     wide = _risks(study)
     return record_table(wide.sort_values("value", ascending=False, kind="stable").head(TEN))
 
 
 def record_table(wide: pd.DataFrame) -> pd.DataFrame:
-    """Records with their identification risks, the value as a range; confidential.
+    """Replace the values of records by ranges.
+
+    Parameters
+    ----------
+    wide : pandas.DataFrame
+        ``value``, and a column of identification risks for every kind of file with c1 = 1, c2 = 0.
 
     Returns
     -------
     pandas.DataFrame
-        ``value`` (:func:`band`) and a column of risks for every kind of file under c1 = 1, c2 = 0.
+        The same columns, with ``value`` as a range (:func:`band`).  The risks are confidential.
     """
     return wide.assign(value=[band(value) for value in wide["value"]]).reset_index(drop=True)
 
 
 def band(value: float) -> str:
-    """The range between powers of ten that holds a value, as the paper, too, prints confidential values."""
+    """The range between two powers of ten that contains a value.  The paper prints confidential values in this way."""
     if value == 0:
         return "0"
     power = math.floor(math.log10(abs(value)) + 1e-12)
@@ -104,14 +109,14 @@ def band(value: float) -> str:
 
 
 def _risks(study: RiskEfficientStudy) -> pd.DataFrame:
-    """Values of the records, with a column of risks for each kind of file (n, ...)."""
+    """Values of the records, with a column of risks for each kind of file."""
     table = _plain(study.records)
     risks = table.pivot_table(index=["record", "value"], columns="synthesizer", values="risk", sort=False)
     return risks.reindex(columns=[name for name in SHOWN if name in risks]).reset_index("value")
 
 
 def _plain(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows with c1 = 1 and c2 = 0, and those without privacy weights."""
+    """Select the rows with c1 = 1 and c2 = 0, and the rows without privacy weights."""
     c1, c2 = ADJUSTMENTS[0]
     return table[table["c1"].isin([np.nan, c1]) & table["c2"].isin([np.nan, c2])]
 
@@ -121,18 +126,18 @@ def _statistics(study: RiskEfficientStudy) -> list[str]:
 
 
 def printed() -> pd.DataFrame:
-    """The paper's printed estimates and intervals, from another file (Tables 4 to 6, supplement Tables 1 to 4)."""
+    """Read the estimates and intervals that the paper prints, from another file (Tables 4-6, supplement Tables 1-4)."""
     with (files("replication.paper_tables") / "risk_efficient_utility.csv").open("rb") as file:
         return pd.read_csv(file)
 
 
 def beside_paper(study: RiskEfficientStudy) -> pd.DataFrame:
-    """Relative differences to the data, with those that the paper prints for another file.
+    """Compare relative differences from the data with those of the paper, which are from another file.
 
     Returns
     -------
     pandas.DataFrame
-        ``synthesizer, c1, c2, statistic, relative_difference, holds_data`` (whether the 95% interval holds the
+        ``synthesizer, c1, c2, statistic, relative_difference, holds_data`` (whether the 95% interval covers the
         estimate of the data), ``paper_relative_difference, paper_holds_data``.
     """
     keys = [*ROW, "statistic"]
@@ -144,7 +149,7 @@ def beside_paper(study: RiskEfficientStudy) -> pd.DataFrame:
 
 
 def _distances(estimates: pd.DataFrame) -> pd.DataFrame:
-    """Relative differences of estimates to those of the data, and whether intervals cover these."""
+    """Add the relative differences from the estimates of the data, and whether the intervals cover these estimates."""
     data = estimates[estimates["synthesizer"] == "data"].set_index("statistic")["estimate"]
     own = data.loc[estimates["statistic"]].to_numpy(dtype=float)
     return estimates.assign(
@@ -157,12 +162,12 @@ def _distances(estimates: pd.DataFrame) -> pd.DataFrame:
 
 
 def findings(study: RiskEfficientStudy) -> pd.DataFrame:
-    """The paper's findings, and whether they hold on this file.
+    """Return the findings of the paper, and whether they hold for this file.
 
     Returns
     -------
     pandas.DataFrame
-        ``finding`` (the paper's), ``holds``, ``numbers``: the comparison that decides it.
+        ``finding``, ``holds``, and ``numbers``, the comparison that decides whether the finding holds.
     """
     found = [*_risk_findings(study), *_utility_findings(study), *_adjustment_findings(study)]
     return pd.DataFrame(found, columns=["finding", "holds", "numbers"])
@@ -254,7 +259,6 @@ def _topcoding_findings(risk: pd.DataFrame) -> list[Finding]:
 
 
 def _with_errors(risk: pd.DataFrame) -> str:
-    """Mean risks, with their Monte Carlo errors over the files."""
     lines = zip(risk.index, risk["mean"], risk["mean_se"], strict=True)
     return ", ".join(f"{plots.RISKS[str(name)]} {mean:.3f} (se {error:.3f})" for name, mean, error in lines)
 
@@ -283,7 +287,7 @@ def _utility_findings(study: RiskEfficientStudy) -> list[Finding]:
 
 
 def _adjustment_findings(study: RiskEfficientStudy) -> list[Finding]:
-    """The effect of c1 = 1.5 and c2 = 0.1 on utility and risk."""
+    """Findings on the effect of c1 = 1.5 and of c2 = 0.1 on utility and risk."""
     table, found = beside_paper(study), []
     risk = profile(study).set_index(ROW)["mean"].to_dict()
     sizes = table.assign(ours=table["relative_difference"].abs(), theirs=table["paper_relative_difference"].abs())
@@ -306,13 +310,13 @@ def _adjustment_findings(study: RiskEfficientStudy) -> list[Finding]:
 
 
 def write(study: RiskEfficientStudy, out: str | Path) -> str:
-    """Write tables, figures and summary of a study; for a confidential file to a new folder (mode 0700).
+    """Write tables, figures and summary of a study.  Results of a confidential file need a new folder (mode 0700).
 
     ``profile.csv`` (:func:`profile`), ``riskiest.csv`` and ``largest.csv`` (Tables 2 and 3), ``utility.csv``
     (:func:`utility`; Tables 4 to 6), ``radius.csv`` (:func:`effect_of_radius`), ``fits.csv``, ``paper.csv``
     (:func:`beside_paper`), ``findings.csv`` (:func:`findings`), ``summary.txt``, ``risk.png`` (Figures 5, 7, 13),
-    ``whack_a_mole.png`` (6, 8, 9), ``weights.png`` (10 to 12) and ``radius.png``; where the file is the package's own,
-    ``records.csv``, too.
+    ``whack_a_mole.png`` (6, 8, 9), ``weights.png`` (10 to 12) and ``radius.png``.  ``records.csv`` is
+    written only if the file is simulated.
 
     Returns
     -------
@@ -366,7 +370,7 @@ def _draw(study: RiskEfficientStudy, folder: Path) -> None:
 
 
 def describe(study: RiskEfficientStudy) -> str:
-    """The summary of a study."""
+    """Return the text of ``summary.txt``."""
     plan, model, patterns = study.plan, study.model, study.patterns
     alone = f"; {patterns['alone']:.0f} have one record" if patterns["alone"] else ""
     text = [
@@ -416,7 +420,7 @@ def describe(study: RiskEfficientStudy) -> str:
 
 
 def _spread(study: RiskEfficientStudy, kind: str) -> str:
-    """Quantiles of the privacy weights under c1 = 1, c2 = 0."""
+    """Text with the 5%, 50% and 95% quantile of the privacy weights for c1 = 1, c2 = 0."""
     table = _plain(study.records[study.records["synthesizer"] == kind])
     return ", ".join(f"{x:.2f}" for x in table["alpha"].quantile([0.05, 0.5, 0.95]))
 
@@ -464,6 +468,6 @@ def _findings_text(study: RiskEfficientStudy) -> list[str]:
 
 
 def _name(row: dict[Hashable, Any]) -> str:
-    """The name of a kind of file, with its c1 and c2 if it has them."""
+    """The name of a kind of file, with c1 and c2 if it has privacy weights."""
     name = plots.RISKS[str(row["synthesizer"])]
     return name if pd.isna(row["c1"]) else f"{name} c1={row['c1']:g}, c2={row['c2']:g}"

@@ -1,35 +1,36 @@
-"""Privacy weights from identification risk, marginal and in pairs, side by side on one file (sections 2.3, 3.3).
+"""Comparison of privacy weights from marginal and pairwise identification risks on one file (sections 2.3, 3.3).
 
 Sections, equations and tables are those of Hu, Savitsky & Williams (2022b), "the paper".
 
-An intruder knows some public columns of every record and its true value, and looks for it in the synthetic files
-(:mod:`surveysynth.privacy.neighbourhoods`).
-The intruder's chance with record i is IR_i (eq. 8), whatever the files were
-made by:
+An intruder knows some public columns of every record and its true value, and looks for this value in the released
+files.  The identification risk of record i is IR_i (eq. 8), and alpha~_i is its pairwise weight (eq. 14); see
+:mod:`surveysynth.privacy.neighbourhoods`, also for T_i and IR_ij.  The released files are one of
 
-- ``data``: the confidential file itself; ``topcoding``: values above a public number are that number;
-- ``synthesizer``: L files from the fit under alpha = 1.  From these same files come IR_i and alpha~_i, once;
-- ``marginal``: alpha_i = clip(c1 (1 - IR_i) + c2, 0, 1) (eq. 9 and 17); ``pairwise``: alpha_i =
-  clip(c1 alpha~_i + c2, 0, 1) (eq. 14, 16, 17).  L files from the fit under alpha.
+- ``data``: the confidential file itself;
+- ``topcoding``: the confidential file, in which values above a public limit are replaced by the limit;
+- ``synthesizer``: L synthetic files from the fit with all privacy weights 1.  The IR_i and alpha~_i for privacy weights
+  are computed once, from these files;
+- ``marginal``: L synthetic files from the fit with alpha_i = clip(c1 (1 - IR_i) + c2, 0, 1) (eq. 9 and 17);
+- ``pairwise``: L synthetic files from the fit with alpha_i = clip(c1 alpha~_i + c2, 0, 1) (eq. 14, 16, 17).
 
-**Whack-a-mole** (section 2.3.1): a record whose IR_i is more than 0.25 above what it is under ``synthesizer``.  IR_i is
-a mean over L files, and some rise by chance: L more files from the unweighted fit say how many.
+**Whack-a-mole** (section 2.3.1): a record whose IR_i is more than 0.25 larger than under ``synthesizer``.  IR_i is
+a mean over L files, and increases for some records by chance.  How many is seen in L more files of the unweighted fit.
 
-**Which weights the paper has.**  It says that weights are computed from the files of the unweighted fit, which is the
-default here.  Its figures are of others: of pairwise weights it says that most are about 0.25, and those of large
-incomes as low as 0.1.  On a file like the paper's, 5,571 consumer units of the same survey in 25 patterns of age and
-marital status, alpha~_i is 0.23 in the mean and 0.13 above 500,000 dollars where the confidential values stand for the
-synthetic ones, so that T_i = 1 for everybody.  From synthetic files it is near 1: IR_ij takes two records whose own
-values are in their balls.  ``weights_from="data"`` makes weights such as in the paper's figures; they press harder.
-With them FBS on the logs of 5,113 made-up positive incomes has the paper's order of utility in all four statistics, and
-4, 1 and 2 intervals of Synthesizer, Marginal and Pairwise that hold the estimate of the data, as in the paper's
-tables; with weights from synthetic files all 12 do.
+**Which weights the paper has.**  By its text, weights are computed from the files of the unweighted fit, which is the
+default here.  Its figures show other weights: most pairwise weights are about 0.25, and those of large incomes are as
+low as 0.1.  Consider a file like the paper's, 5,571 consumer units of the same survey in 25 patterns of age and
+marital status.  If the confidential values are used in place of synthetic values, so that all T_i = 1, alpha~_i is 0.23
+on average, and 0.13 above 500,000 dollars.  From synthetic files alpha~_i is near 1, because IR_ij is 0 unless T_i and
+T_j are both 1.  ``weights_from="data"`` makes weights like those of the paper's figures, which reduce utility more.
+With these weights, FBS on the logs of 5,113 simulated positive incomes has the paper's order of utility in all four
+statistics.  Then 4, 1 and 2 intervals of Synthesizer, Marginal and Pairwise cover the estimate of the data, as in the
+paper's tables.  With weights from synthetic files all 12 intervals do.
 
-**Intervals.**  The paper finds those of the mean and of quantiles "through bootstrapping", and does not say how.  Ours:
-records of a file are drawn again, with replacement, and each keeps its survey weight; the variance over these resamples
-is the u of a file, and the combining rule for partially synthetic data does the rest, as it does for the coefficient:
-T = mean(u) + b / L, with Reiter's degrees of freedom.  ``data`` and ``topcoding`` are one file each, whose interval is
-the estimate and t quantiles of the bootstrap's standard error.  A quantile is the least value whose share of the weight
+**Intervals.**  The paper computes intervals of the mean and of quantiles "through bootstrapping", without details.
+Here records of a file are resampled with replacement, and each keeps its survey weight.  The variance over the
+resamples is the variance u of the file.  Files are combined by the rule for partially synthetic data, as for the
+coefficient: T = mean(u) + b / L, with Reiter's degrees of freedom.  ``data`` and ``topcoding`` are one file each, with
+a t interval from the bootstrap standard error.  A quantile is the smallest value whose share of the weight
 reaches the probability, as everywhere in this package.
 """
 
@@ -64,39 +65,42 @@ from .inputs import DATA, KINDS, SYNTHESIZER, TOPCODING, Made, RiskEfficientPlan
 
 Floats = NDArray[np.float64]
 
-TOP_SHARE = 0.97  # of the records below the top code of the file that the package makes itself
+TOP_SHARE = 0.97  # share of records below the top code, in the simulated file
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RiskEfficientStudy:
-    """Risk and utility of data made by one model under several privacy weights.
+    """Risk and utility of files made by one model under several privacy weights.
+
+    ``synthesizer`` names the kind of file: "data", "topcoding", "synthesizer", "marginal" or "pairwise".
 
     Attributes
     ----------
     model : Synthesizer
     plan : RiskEfficientPlan
     confidential : bool
-        False where the package made the file itself.
+        False if the file is simulated.
     patterns : pandas.Series
-        Number of patterns of the known columns, the fewest, median and most records of one, and how many have one
-        record.
+        Number of ``patterns`` (combinations of the known columns); ``fewest``, ``median`` and ``most`` records of a
+        pattern; ``alone``, the number of patterns with one record.
     profile : pandas.DataFrame
-        ``synthesizer, c1, c2, radius`` (of the balls behind the privacy weights), ``at`` (radius at which risk is
-        measured) and the columns of :func:`profile_of`; what "rose" under ``synthesizer`` did so by chance, in more
-        files of the same fit.
+        ``synthesizer, c1, c2, radius`` (for the privacy weights), ``at`` (radius with which risk is measured), and the
+        columns of :func:`replication.risk_efficient.bench.profile_of`.  For "synthesizer", ``raised`` counts increases
+        by chance, in more files of the same fit.
     utility : pandas.DataFrame
-        ``synthesizer, c1, c2, radius, statistic, estimate, se, df, ci_low, ci_high, overlap`` (with the interval of
-        the data) and ``relative_difference`` (of the estimate to that of the data).
+        ``synthesizer, c1, c2, radius, statistic, estimate, se, df, ci_low, ci_high``, ``overlap`` with the interval of
+        the data, and ``relative_difference`` from the estimate of the data.
     fits : pandas.DataFrame
-        ``synthesizer, c1, c2, radius, lipschitz, epsilon`` (2 Delta: of one file; asymptotic; NaN where the model has
-        none, as under the paper's allocation), ``mean_alpha, weighted_down`` (share of records with alpha < 1),
-        ``seconds, diagnostics`` (sampler diagnostics that would stop a release).
+        ``synthesizer, c1, c2, radius, lipschitz``, ``epsilon`` (2 Delta for one file, asymptotic; NaN if synthetic
+        values depend on the confidential values of their records, as under the paper's allocation), ``mean_alpha``,
+        ``weighted_down`` (share of records with alpha < 1), ``seconds``, and ``diagnostics`` (failed sampler
+        diagnostics, which would stop a release).
     records : pandas.DataFrame
-        ``synthesizer, c1, c2, record, value, risk, alpha`` at the main radius; confidential as the file is.
+        ``synthesizer, c1, c2, record, value, risk, alpha`` at the main radius.  It is confidential if the file is.
 
     Examples
     --------
-    Of :func:`risk_efficient_study`:
+    The result of :func:`risk_efficient_study`:
 
     >>> study = consumer_units_study(500, known=["tenure"], datasets=5)  # doctest: +SKIP
     >>> study.fits  # doctest: +SKIP
@@ -127,36 +131,36 @@ def risk_efficient_study(
     draws: int = DRAWS,
     seed: int | None = None,
 ) -> RiskEfficientStudy:
-    """Identification risk and utility of one file's synthetic data, without and with privacy weights.
+    """Compute identification risk and utility of synthetic files, without and with privacy weights.
 
     Source: Hu, Savitsky & Williams 2022b, sections 2.3 and 3.3.
 
-    Weights are marginal and pairwise, with (c1, c2) of (1, 0), (1.5, 0) and (1, 0.1).
+    Privacy weights are marginal and pairwise, with (c1, c2) of (1, 0), (1.5, 0) and (1, 0.1).
 
     Parameters
     ----------
     design : SurveyDesign
-        The confidential file.  Its survey weights, and those of the synthetic files, are used in all estimates.
+        The confidential file.  All estimates use survey weights.
     model : Synthesizer
-        Of one numeric outcome.
+        A model with one numeric outcome.
     plan : RiskEfficientPlan
-        What the intruder knows, and what is looked at.
+        The knowledge of the intruder, radii and statistics.
     chains, warmup, draws : int
-        Of the sampler.
+        Number of Markov chains, and of warmup iterations and draws of each chain.
     seed : int, optional
 
     Returns
     -------
     RiskEfficientStudy
-        Confidential, with record-level results.
+        The results are confidential, because they contain records.
 
     Raises
     ------
     InputError
-        A model of several or of categorical outcomes; missing values; columns that are not there; a coefficient that
-        is no term; more data sets than draws.
+        The model has several or categorical outcomes, a column does not exist or has missing values, the coefficient
+        is not a term, or there are more data sets than draws.
     ModelError, EngineError
-        As :func:`surveysynth.fit`.
+        For the reasons given in :func:`surveysynth.fit`.
 
     Examples
     --------
@@ -179,25 +183,25 @@ def consumer_units_study(
     n: int = 5571, *, allocation: Allocation = "prior", chains: int = CHAINS, warmup: int = WARMUP, draws: int = DRAWS,
     seed: int | None = None, **looked_at: Any,
 ) -> RiskEfficientStudy:  # fmt: skip
-    """A :func:`risk_efficient_study` of a file that the package makes for itself: it describes no real people.
+    """Run :func:`risk_efficient_study` on a simulated file of consumer units.
 
     Parameters
     ----------
     n : int
-        Records of :func:`surveysynth.datasets.consumer_units`.
+        Number of records of :func:`surveysynth.datasets.consumer_units`.
     allocation : {"prior", "posterior"}
-        As of :class:`surveysynth.Mixture`: "posterior" is eq. 7 of the paper, which has no epsilon.
+        Argument of :class:`surveysynth.Mixture`.  "posterior" is eq. 7 of the paper, which has no epsilon.
     chains, warmup, draws : int
-        Of the sampler.
+        See :func:`risk_efficient_study`.
     seed : int, optional
-        Of the file, and of the study.
+        Seed of the file and of the study.
     **looked_at
-        Of :class:`RiskEfficientPlan`.
+        Arguments of :class:`RiskEfficientPlan`.
 
     Returns
     -------
     RiskEfficientStudy
-        Not confidential: the file is made up.
+        The results are not confidential.
 
     Examples
     --------
@@ -208,11 +212,11 @@ def consumer_units_study(
     frame = consumer_units(n, seed)
     given: dict[str, Any] = {
         "known": ["age_group", "urban", "marital"], "coefficient": "tenure[T.rented]", "floor": 100.0,
-        "top_code": float(np.quantile(frame["income"], TOP_SHARE)),  # the file is artificial: its quantiles are public
+        "top_code": float(np.quantile(frame["income"], TOP_SHARE)),  # the file is simulated: its quantiles are public
     }  # fmt: skip
     predictors = "age_group + urban + tenure + education + marital"
     model = synthesizer(frame, "income", predictors, AsinhTransform(scale=30_000), INCOMES, allocation)
-    own = None if seed is None else seed_of(seed, 1)  # not the stream that the file came from
+    own = None if seed is None else seed_of(seed, 1)  # another stream than that of the file
     plan = RiskEfficientPlan(**given | looked_at)
     study = risk_efficient_study(as_design(frame), model, plan, chains=chains, warmup=warmup, draws=draws, seed=own)
     return replace(study, confidential=False)
@@ -220,7 +224,7 @@ def consumer_units_study(
 
 @dataclass
 class Found:
-    """What was found, one kind of file after the other.
+    """The results so far, while kinds of files are made one after the other.
 
     Parameters
     ----------
@@ -229,7 +233,7 @@ class Found:
     Attributes
     ----------
     profile, utility, fits, records
-        As of :class:`RiskEfficientStudy`.
+        Rows of the frames of :class:`RiskEfficientStudy`.
     before : dict of radius to float array (n,)
         IR_i under the unweighted synthesizer.
     """
@@ -242,17 +246,17 @@ class Found:
     before: dict[float, Floats] = field(default_factory=dict)
 
     def release(self, made: Made, values: Floats) -> None:
-        """A file that is not synthetic."""
+        """Add the results of a file that is not synthetic."""
         self._measure(self.bench.released(made, values), np.ones(values.size))
 
     def synthesize(self, made: Made) -> None:
-        """A fit, and its files."""
+        """Fit the model, make synthetic files, and add their results."""
         bench = self.bench
         risk = None if made == SYNTHESIZER else bench.risk_behind(made)
         begin = time.perf_counter()
         fitted = bench.unweighted if risk is None else bench.weighted(made, risk)
         facts = facts_of(fitted, time.perf_counter() - begin)
-        if bench.model.from_records:  # then there is none
+        if bench.model.from_records:  # synthetic values depend on confidential ones: there is no epsilon
             facts |= {"epsilon": np.nan}
         self.fits.append(made._asdict() | facts)
         files = bench.unweighted_files if risk is None else bench.simulated(made, fitted.posterior)
@@ -275,7 +279,7 @@ class Found:
         self.utility += [made._asdict() | line for line in self.bench.estimates(files)]
 
     def _again(self, files: Files) -> None:
-        """How many risks rise by chance, from some files of the unweighted fit to others."""
+        """Count records whose risk increases by chance, between two sets of files of the unweighted fit."""
         for line in self.profile:
             if line["synthesizer"] == files.made.synthesizer:
                 chance = profile_of(self.bench.risk(files, line["at"]), self.before[line["at"]])
@@ -283,7 +287,6 @@ class Found:
 
 
 def _run(bench: RiskBench) -> RiskEfficientStudy:
-    """Fit, simulate and measure."""
     plan, y, found = bench.plan, bench.values, Found(bench)
     with bar("kinds of files", 2 + len(plan.weightings) + (plan.top_code is not None)) as advance:
         found.release(DATA, y)
@@ -301,7 +304,7 @@ def _run(bench: RiskBench) -> RiskEfficientStudy:
 
 
 def facts_of(fitted: ProtectedFit, seconds: float) -> dict[str, Any]:
-    """Facts about a fit: epsilon, privacy weights and failed diagnostics."""
+    """Summarize a fit: epsilon, privacy weights and failed diagnostics."""
     return {
         "lipschitz": fitted.delta, "epsilon": epsilon_of(fitted.delta), "mean_alpha": float(fitted.alpha.mean()),
         "weighted_down": fitted.weighted_down, "seconds": seconds,
@@ -310,7 +313,7 @@ def facts_of(fitted: ProtectedFit, seconds: float) -> dict[str, Any]:
 
 
 def patterns_of(bench: RiskBench) -> pd.Series:
-    """Number of patterns of the known columns, and of the records that have them."""
+    """Number of patterns of the known columns, and numbers of records of a pattern."""
     known = bench.plan.known
     sizes = np.bincount(codes(*(bench.design.column(name) for name in known))) if known else np.array([bench.design.n])
     numbers = [sizes.size, sizes.min(), np.median(sizes), sizes.max(), (sizes == 1).sum()]
@@ -318,7 +321,7 @@ def patterns_of(bench: RiskBench) -> pd.Series:
 
 
 def beside_data(utility: pd.DataFrame) -> pd.DataFrame:
-    """Estimates with interval overlap and relative difference to the estimates of the data."""
+    """Add the interval overlap with the data, and the relative difference from the estimate of the data."""
     own = utility[utility["synthesizer"] == "data"].set_index("statistic").loc[utility["statistic"]]
     estimate, low, high = (own[c].to_numpy() for c in ("estimate", "ci_low", "ci_high"))
     size = np.where(estimate != 0, np.abs(estimate), np.nan)

@@ -1,1 +1,1 @@
-"""Private tables from repeated samples of a known population."""
+"""Private tables from repeated samples of a known population (Hu, Savitsky & Williams 2022a)."""

@@ -11,12 +11,11 @@ import typer
 
 from surveysynth.choices import Clusters, LonelyPSU
 from surveysynth.cli.options import by_commas, names, numbers, own, simulated, whole_numbers
-from surveysynth.cli.printing import console, print_stopped, print_study
 from surveysynth.errors import InputError
 from surveysynth.storage import check_new
 
 from ..choices import StudyMethod, StudyPrior
-from ..running import run
+from ..running import check_options, print_comparison, run, run_study
 
 
 def tabular_command(
@@ -35,7 +34,7 @@ def tabular_command(
     n: Annotated[int | None, simulated("Sample size; default 1000.", min=1)] = None,
     population: Annotated[
         Literal["sdr", "t4", "skewed", "heteroskedastic", "two-stage"] | None,
-        simulated("That of the paper (sdr), or a relative that the models do not fit."),
+        simulated("The population of the paper (sdr), or a variant that the models do not fit."),
     ] = None,
     bounds_n: Annotated[
         Sequence[int] | None, simulated("Further sample sizes, for their Lipschitz bounds.", whole_numbers)
@@ -60,25 +59,22 @@ def tabular_command(
     ] = None,
     population_total: Annotated[float | None, own("Public population total; default the sum of weights.")] = None,
 ) -> None:
-    """Tables by FBS, FBP and the Laplace mechanism: how far off, how well covered, at which epsilon.
+    """Error and coverage of tables by FBS, FBP and the Laplace mechanism, and their epsilon.
 
     Without --data: repeated samples from a simulated population, whose true values are known.
-    With --data: the methods at one epsilon on your own file, beside its confidential estimates;
+    With --data: the methods at one epsilon on your own file, compared with its confidential estimates;
     the folder is then not for publication.
     """
     simulated = {
-        "replicates": replicates, "delta": delta, "n": n, "population": population, "bounds-n": bounds_n,
+        "replicates": replicates, "delta": delta, "n": n, "population": population, "bounds_n": bounds_n,
         "workers": workers, "scheduler": scheduler,
     }  # fmt: skip
     own: dict[str, Any] = {
         "epsilon": epsilon, "outcome": outcome, "predictors": predictors, "by": by, "weights": weights,
-        "probs": probs, "strata": strata, "psu": psu, "fpc": fpc, "lonely-psu": lonely_psu, "clusters": clusters,
-        "population-total": population_total,
+        "probs": probs, "strata": strata, "psu": psu, "fpc": fpc, "lonely_psu": lonely_psu, "clusters": clusters,
+        "population_total": population_total,
     }  # fmt: skip
-    strangers = [f"--{name}" for name, value in (own if data is None else simulated).items() if value is not None]
-    if strangers:
-        why = "only with --data" if data is None else "not with --data"
-        raise InputError(f"{', '.join(strangers)}: {why}")
+    check_options(data, simulated, own)
     selected: Any = list(get_args(StudyMethod) if methods is None else methods)
     if data is None:
         _study(
@@ -87,9 +83,9 @@ def tabular_command(
             workers=workers or os.cpu_count() or 1, scheduler=scheduler, seed=seed,
         )  # fmt: skip
         return
-    lacking = [f"--{name}" for name in ("outcome", "predictors", "by", "epsilon") if own[name] is None]
-    if lacking:
-        raise InputError(f"--data needs {', '.join(lacking)}, too")
+    missing = [f"--{name}" for name in ("outcome", "predictors", "by", "epsilon") if own[name] is None]
+    if missing:
+        raise InputError(f"--data needs {', '.join(missing)}, too")
     sizes = m or (3,)
     if len(sizes) != 1:
         raise InputError("with --data, -m is one number")
@@ -104,29 +100,20 @@ def tabular_command(
 
 
 def _study(out: Path, population: Any, **settings: Any) -> None:
-    """Run a study of repeated samples from a simulated population, and write it."""
     from . import outputs
     from .study import repeated_sampling, sdr
 
-    try:
-        study = repeated_sampling(sdr(population), out=out, **settings)
-    except KeyboardInterrupt:
-        print_stopped(out)
-        raise
-    outputs.write(study, out)
-    print_study(out)
+    run_study(lambda: repeated_sampling(sdr(population), out=out, **settings), outputs.write, out)
 
 
 def _comparison(out: Path, data: Path, roles: dict[str, Any], *model: Any, **settings: Any) -> None:
-    """Compare the methods on one's own file, and write the comparison."""
     from surveysynth.design.survey_design import SurveyDesign
 
     from . import own_file
 
     check_new(out)
     sample = own_file.compare_methods(SurveyDesign.read(data, **roles), *model, **settings)
-    console.print(own_file.write(sample, out), markup=False, highlight=False, soft_wrap=True)
-    console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
+    print_comparison(own_file.write(sample, out), out)
 
 
 if __name__ == "__main__":

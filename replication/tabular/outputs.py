@@ -1,4 +1,4 @@
-"""The output of a study of repeated samples: tables, figures and a summary."""
+"""Tables, figures and summary of a study of repeated samples."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ def write(study: Study, out: str | Path) -> list[Path]:
     """Write the tables, the figures and the summary of a study.
 
     - ``coverage.csv``: every method, setting, delta, m and domain (:func:`surveysynth.studies.summarize`);
-    - ``comparison.csv``: beside the printed figures, where the study is that of Hu, Savitsky & Williams (2022a);
-    - ``better.csv``: our settings beside the paper's;
-    - ``bounds.csv``: Lipschitz bounds of every replicate; ``failures.csv``: what failed, and why;
-    - ``summary.txt``, and figures: RMSE ratios of the first sample (a file for each delta), its
-      records' Lipschitz bounds, its weights, and coverage against CV (a file for each m and delta).
+    - ``comparison.csv``: comparison with the printed tables (:func:`replication.measures.compare_with_paper`), only for
+      the population and n of Hu, Savitsky & Williams (2022a);
+    - ``better.csv``: comparison of settings (:func:`replication.measures.compare_settings`);
+    - ``bounds.csv``: Lipschitz bounds of every replicate; ``failures.csv``: errors;
+    - ``summary.txt``, and figures: RMSE ratios and Lipschitz bounds of the first sample (a file for each delta), its
+      outcomes and weights, and coverage against the coefficient of variation (a file for each m and delta).
 
     Parameters
     ----------
     study : Study
     out : str or Path
-        The folder; it is made if it does not exist.
+        The folder, which is made if it does not exist.
 
     Returns
     -------
@@ -78,7 +79,7 @@ def _figures(study: Study, summary: pd.DataFrame, folder: Path) -> list[Path]:
 
 
 def describe(study: Study, tables: dict[str, pd.DataFrame]) -> str:
-    """The summary of a study, from its tables."""
+    """Return the text of ``summary.txt``."""
     s, R = study.settings, study.replicates
     lines = [
         f"Repeated samples from the population {s['population']!r} (N = {study.population.N:,}): {R} samples of "

@@ -1,7 +1,6 @@
 """Comparison of the methods on the user's own file, as in section 3 of Hu, Savitsky & Williams (2022a).
 
-The results are for the agency only, because they show confidential estimates beside private ones, for every method.
-They are not a release.
+The results contain confidential estimates, so that they are for the agency only.  They are not a release.
 """
 
 from __future__ import annotations
@@ -49,16 +48,18 @@ def compare_methods(
     seed: int | None = None,
     **settings: Any,
 ) -> SampleStudy:
-    """Confidential tables of a file, and private tables by every method, each at the same epsilon (section 3).
+    """Compute the confidential tables of a file, and private tables by every method at the same epsilon (section 3).
 
     Parameters
     ----------
     design : SurveyDesign
-    outcome, predictors : str
+    outcome : str
+    predictors : str
+        Formula of the models.
     by : str or list of str
-        Predictors.
+        Columns of the domains, which are predictors.
     epsilon : float
-        Budget of the tables of one method.
+        Privacy budget of the tables of one method.
     m : int
         Number of synthetic data sets of FBS and of FBP.
     methods : list of {"fbs", "fbp", "laplace"}
@@ -76,7 +77,7 @@ def compare_methods(
     Raises
     ------
     InputError, ModelError, PrivacyError, EngineError
-        As :func:`surveysynth.fit`; a ``by`` variable that is not a predictor; unknown methods.
+        A method is unknown, a ``by`` column is not a predictor, or :func:`surveysynth.fit` fails.
     """
     check_keywords(compare_methods, settings, fit, without=["synthesizer", "mechanism"])
     names = as_list(by)
@@ -98,13 +99,13 @@ def compare_methods(
 
 
 def side_by_side(sample: SampleStudy, statistic: str) -> pd.DataFrame:
-    """The estimates of one statistic by all methods, as in Tables 2 and 3 of the paper, one row for each domain.
+    """Return the estimates of one statistic by all methods, as in Tables 2 and 3 of the paper.
 
     Returns
     -------
     pandas.DataFrame
-        ``<by>``, then ``*_estimate`` and ``*_se`` for sample, laplace, fbs and fbp, under the paper's settings.  The
-        total is the first row, and each margin comes before the cells that it sums.
+        One row for each domain: ``<by>``, then ``*_estimate`` and ``*_se`` for sample, laplace, fbs and fbp, under the
+        paper's settings.  The total is the first row, and each margin is above its cells.
     """
     by = list(sample.by)
     estimates = pd.concat(sample.tables, ignore_index=True)
@@ -122,7 +123,7 @@ def side_by_side(sample: SampleStudy, statistic: str) -> pd.DataFrame:
 
 
 def errors_of(sample: SampleStudy) -> pd.DataFrame:
-    """For every private estimate the RMSE, sqrt((estimate - confidential)^2 + se^2), and the interval overlap.
+    """Compute the RMSE, sqrt((estimate - confidential)^2 + se^2), and the interval overlap of private estimates.
 
     Source: Hu, Savitsky & Williams 2022a, section 3.3.
     """
@@ -135,7 +136,7 @@ def errors_of(sample: SampleStudy) -> pd.DataFrame:
 
 
 def write(sample: SampleStudy, out: str | Path) -> str:
-    """Write tables, figures and a summary to a new folder (mode 0700), which appears whole or not at all.
+    """Write tables, figures and a summary to a new folder (mode 0700), all of them or none.
 
     ``table_counts.csv`` and ``table_means.csv`` (:func:`side_by_side`), ``rmse.csv``
     (:func:`errors_of`), ``bounds.csv``, ``summary.txt``, and the figures ``rmse.png``,
@@ -179,7 +180,7 @@ def _draw(sample: SampleStudy, errors: pd.DataFrame, folder: Path) -> None:
 
 
 def describe(sample: SampleStudy, errors: pd.DataFrame) -> str:
-    """The summary of a comparison."""
+    """Return the text of ``summary.txt`` for a comparison."""
     first = errors.iloc[0]
     lines = [
         NOTICE, "",

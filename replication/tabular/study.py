@@ -129,7 +129,7 @@ class Population:
 
 
 def sdr(kind: str = "sdr") -> Population:
-    """The simulated population of the tabular paper, or a variant of it.
+    """Make the simulated population of the paper, or a variant of it.
 
     Source: Hu, Savitsky & Williams 2022a, section 4.1.
 
@@ -164,11 +164,11 @@ def sdr(kind: str = "sdr") -> Population:
 
 
 def _sdr_sample(frame: pd.DataFrame, n: int, seed: int) -> SurveyDesign:
-    """A sample stratified by field, drawn systematically with probability proportional to size.
+    """Draw a sample with strata by field, systematically with probability proportional to size.
 
-    Units are drawn in the order of the frame, because the paper does not state the order.  In the frame the men of a
-    field come before the women, so that the sample is in effect stratified by gender, too.  Counts of cells then vary
-    less than a variance with strata by field says, and their intervals cover 0.99, as printed.  In random order the
+    The paper does not state the order of units; here it is the order of the frame.  In the frame the men of a
+    field come before the women, so that the sample is implicitly stratified by gender, too.  The variance estimator
+    ignores this, so that intervals of cell counts have a coverage of 0.99, as in the paper.  In random order the
     coverage is 0.93.
     """
     rng = np.random.default_rng(seed)
@@ -195,7 +195,7 @@ def _name(function: Callable[..., Any]) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """The settings for every sample: arguments of :func:`repeated_sampling`, sorted and without duplicates."""
+    """The settings of every sample: arguments of :func:`repeated_sampling`, sorted and without duplicates."""
 
     n: int
     m: tuple[int, ...]
@@ -225,7 +225,7 @@ class Plan:
 
 
 def replicate(work: tuple[Population, Plan], number: int) -> Replicate:
-    """Draw a sample, and apply every method to it."""
+    """Make one replicate: draw a sample, and apply every method to it."""
     population, plan = work
     begin = time.perf_counter()
     bounds: list[dict[str, Any]] = []
@@ -329,24 +329,24 @@ def repeated_sampling(
     Parameters
     ----------
     population : Population
-        For example ``sdr()``, that of the paper.
+        For example ``sdr()``, the population of the paper.
     replicates : int
-        R, the number of samples.
+        Number of samples.
     n : int
         Sample size.
     m : list of int
-        Numbers of synthetic data sets; all are released from one fit.
+        Numbers of synthetic data sets.
     delta : list of float
         Lipschitz bounds of one data set, to which the fits are tuned: epsilon = 2 delta m.
     methods : list of {"fbs", "fbp", "laplace"}
     prior : {"flat", "paper"}
-        With "flat" draws are exact, and take a fraction of a second.
+        "flat" has exact draws, which take a fraction of a second.  "paper" needs Markov chains.
     bounds_n : list of int
         Further sample sizes for which Lipschitz bounds are computed, to see whether the bounds converge.
     workers : int
-        Processes on this machine, one thread each.
+        Number of processes on this machine, with one thread each.
     scheduler : str, optional
-        Address of a Dask scheduler; its workers do the work, whatever ``workers`` says.
+        Address of a Dask scheduler, whose workers are then used instead.
     out : str or Path, optional
         Folder for finished replicates.  A study that was stopped continues from this folder, and more replicates can
         be added later.
@@ -362,7 +362,7 @@ def repeated_sampling(
     Raises
     ------
     InputError
-        Arguments that do not suit; a folder that holds something else, or a study with other settings.
+        An argument is not valid, or the folder contains something else or a study with other settings.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Fixtures of the package's tests; a command is that of a study."""
+"""Fixtures of the tests.  ``run_cli`` runs the command of a study."""
 
 from functools import partial
 
@@ -13,5 +13,5 @@ __all__ = ["folder", "r", "run"]
 
 @pytest.fixture
 def run_cli(request, run, folder):
-    """Run the ``COMMAND`` of the test's module, in a folder of its own."""
+    """A function that runs the ``COMMAND`` of the test's module in a new folder."""
     return partial(run, program=partial(cli.main, application(request.module.COMMAND)))

@@ -1,4 +1,4 @@
-"""The mechanisms of Hu, Williams & Savitsky (2025) side by side: definitions by scipy, printed counts, own files."""
+"""The study of mechanisms (Hu, Williams & Savitsky 2025): definitions by scipy, printed counts, own files."""
 
 import json
 import os
@@ -33,7 +33,7 @@ with_the_papers = pytest.mark.skipif(not PRINTED.is_dir(), reason="the printed t
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """A small study, its folder and what it wrote there."""
+    """A small study, its folder and the files written there."""
     out = tmp_path_factory.mktemp("censoring") / "out"
     study = censoring_study(out=out, **SMALL)
     return study, out, outputs.write(study, out)
@@ -57,10 +57,10 @@ values = st.lists(st.integers(-5, 5), min_size=1, max_size=12)
 
 @given(values, values)
 def test_ecdf_differences_are_those_of_the_definition(one, other):
-    """Over the merged records, by shares counted one by one; the order of the files and the scale do not matter."""
-    apart = [np.mean([x <= r for x in one]) - np.mean([x <= r for x in other]) for r in one + other]
+    """Compare with shares counted at each merged value.  The order of the files and the scale do not matter."""
+    differences = [np.mean([x <= r for x in one]) - np.mean([x <= r for x in other]) for r in one + other]
     found = ecdf_differences(one, other)
-    assert found == pytest.approx((np.abs(apart).max(), np.square(apart).mean()))
+    assert found == pytest.approx((np.abs(differences).max(), np.square(differences).mean()))
     assert ecdf_differences(other, one) == pytest.approx(found)
     assert ecdf_differences(np.exp(one), np.exp(other)) == pytest.approx(found)
     assert ecdf_differences(one, one) == (0, 0)
@@ -83,7 +83,7 @@ def test_statistics_are_those_of_r(r):
 
 
 def contributions(mechanisms, posterior):
-    """log p of every record in every draw (S, n), by scipy."""
+    """Log density of n records in S draws (S, n), by scipy."""
     y = mechanisms.design.numeric("y")
     phi, lam = 1 / (1 + np.exp(-posterior.values["b"])), posterior.values["lambda"][:, None]
     return stats.beta.logpdf(y, lam * phi, lam * (1 - phi))
@@ -120,7 +120,7 @@ def test_the_weighted_mechanism_knows_no_epsilon():
 
 
 def test_values_near_a_bound_keep_their_density():
-    """Beta has an edge at 1e-6; the paper's study has none: then the largest bound belongs to the least value."""
+    """Values below 1e-6 are not moved, unlike in the package's beta model.  The smallest has the largest bound."""
     mechanisms = drawn(4000)
     y = mechanisms.design.numeric("y")
     assert y.min() < 1e-6 and np.unique(mechanisms.pseudo.records.y[:, 0]).size == 4000
@@ -130,7 +130,7 @@ def test_values_near_a_bound_keep_their_density():
 
 @pytest.mark.parametrize(("synthesizer", "bins"), [("perturbed_histogram", 6), ("perturbed_histogram_sqrt", 18)])
 def test_the_histogram_has_the_noise_of_the_paper(synthesizer, bins, monkeypatch):
-    """Laplace(2 / epsilon): half of the paper's epsilon, for a record added or removed; log n and sqrt(n) bins."""
+    """Half of the paper's epsilon is used, because the package's epsilon is for adding or removing a record."""
     asked = {}
 
     def recorded(design, outcome, **settings):
@@ -146,7 +146,7 @@ def test_the_histogram_has_the_noise_of_the_paper(synthesizer, bins, monkeypatch
 @pytest.mark.slow
 @with_the_papers
 def test_counts_are_those_that_the_paper_prints():
-    """Means of a few files against the paper's of 100: four standard errors of the difference, by its own sd."""
+    """Means of a few files are within four standard errors of the paper's means of 100 files."""
     printed = pd.read_csv(PRINTED / "censoring_table1_invocations.csv")
     printed = printed.set_index(["synthesizer", "epsilon", "downscale_c1"])
     files = [drawn(2000, seed) for seed in range(10)]
@@ -198,7 +198,7 @@ def test_what_is_clamped_never_exceeds_half_of_epsilon(written):
 
 @pytest.mark.slow
 def test_distances_are_between_the_file_and_its_synthetic_one(written):
-    """Of the first file and of its first mechanism, made again."""
+    """Distances of the first file and mechanism are computed again."""
     study = written[0]
     again = drawn(300, censoring.seed_of(3, 1, 300))
     y = again.design.numeric("y")
@@ -249,18 +249,18 @@ def test_tables_figures_and_a_summary_are_written(written):
     assert {path.name for path in files} == tables | {f"{name}.png" for name in figures}
     for name in figures:
         looks_like_a_figure(out / f"{name}.png")
-    said = (out / "summary.txt").read_text()
+    text = (out / "summary.txt").read_text()
     for words in ("2 files of n = 300", "Censor_w, epsilon 3, c1 0.8", "Paper: Weighted first", "PH, sqrt(n)"):
-        assert words in said
-    assert said.endswith("Failures: none.\n")
-    order = [line for line in said.splitlines() if "average record-level squared difference:" in line]
+        assert words in text
+    assert text.endswith("Failures: none.\n")
+    order = [line for line in text.splitlines() if "average record-level squared difference:" in line]
     utility = study.utility[(study.utility["c1"] == 1) & (study.utility["epsilon"].fillna(5) == 5)]
     means = utility[utility["synthesizer"] != "unweighted"].groupby("synthesizer")["avg_ecdf"].mean().sort_values()
     assert order[0].split(":")[1].split(", ")[0].strip().startswith(outputs.plots.MECHANISMS[means.index[0]])
 
 
 def same(first, second):
-    """Equal to the last bit, but for histograms, whose noise is never seeded."""
+    """Check that results are equal to the last bit, except for histograms, whose noise is never seeded."""
     for name in ("bounds", "utility"):
         a, b = (getattr(s, name) for s in (first, second))
         a, b = (t[~t["synthesizer"].isin(HISTOGRAMS)].reset_index(drop=True) for t in (a, b))
@@ -325,7 +325,7 @@ def test_bad_arguments_are_refused_before_any_work(settings, words, tmp_path):
 @pytest.mark.reference
 @with_the_papers
 def test_the_papers_order_of_utility_comes_out():
-    """Section 4.3: Weighted first; Censor_w before Censor_uw; the histogram of log n bins last down to epsilon 4."""
+    """Section 4.3: Weighted is best, Censor_w is before Censor_uw, and PH with log n bins is last if epsilon >= 4."""
     study = censoring_study(replicates=20, c1=(1,), workers=2, seed=1)
     for epsilon in (5, 4, 3):
         here = outputs.comparable(study.utility, epsilon, 1.0, censoring.SYNTHESIZERS)
@@ -342,7 +342,7 @@ def test_the_papers_order_of_utility_comes_out():
 
 @pytest.fixture
 def frame():
-    """600 records: a share of the range that depends on two public columns."""
+    """600 records, whose outcome depends on two public columns."""
     rng = np.random.default_rng(5)
     sex, age = rng.integers(0, 2, 600), rng.integers(20, 70, 600)
     phi = 1 / (1 + np.exp(1.5 - 0.5 * sex - 0.01 * (age - 45)))
@@ -360,15 +360,15 @@ COMMAND = censoring_command
 
 @pytest.fixture
 def run_cli(run_cli, frame):
-    """The command, in a folder with a file."""
+    """A function that runs the command in a folder with a data file."""
     frame.to_csv("f.csv", index=False)
     return run_cli
 
 
 @pytest.mark.slow
 def test_mechanisms_on_ones_own_file(run_cli, frame, tmp_path):
-    code, said, complaint = run_cli(*words_of(OWN))
-    assert (code, complaint) == (0, "") and said.startswith("NOT FOR PUBLICATION")
+    code, text, complaint = run_cli(*words_of(OWN))
+    assert (code, complaint) == (0, "") and text.startswith("NOT FOR PUBLICATION")
     folder = tmp_path / "side"
     assert folder.stat().st_mode & 0o777 == 0o700
     files = {p.name for p in folder.iterdir()}
@@ -385,7 +385,7 @@ def test_mechanisms_on_ones_own_file(run_cli, frame, tmp_path):
     assert (epsilon[["censor_w", "censor_uw", "perturbed_histogram"]] == 5).all()
     np.testing.assert_allclose(epsilon[["weighted", "weighted_e"]], 2 * lipschitz[["weighted", "weighted_e"]])
     assert table.loc["max_ecdf"].drop("data").between(0.001, 0.3).all() and table.loc["max_ecdf"].isna()["data"]
-    assert "with ceil(sqrt(n)):" in said and "Records cut off or clamped" in said
+    assert "with ceil(sqrt(n)):" in text and "Records cut off or clamped" in text
 
 
 @with_the_papers
@@ -399,7 +399,7 @@ def test_the_table_is_shaped_as_the_papers(frame):
 
 @pytest.mark.skipif(not CE.is_file(), reason="the sample of the Consumer Expenditure Survey is not here")
 def test_spending_of_households():
-    """Beta regression follows the groups, the histogram does not; ECDFs as near as the paper's (0.07 to 0.14)."""
+    """Beta regression keeps differences between groups, the histogram does not.  ECDFs are as near as in the paper."""
     ce = pd.read_csv(CE).iloc[::3]
     compared = compare_mechanisms(ce, "Expenditure", "Educ", bounds=(0, 150_000), epsilon=5, seed=2)
     table = outputs.side_by_side(compared).set_index("measure")
@@ -448,7 +448,7 @@ def test_missing_outcomes_are_named_by_row(frame):
 @pytest.mark.slow
 def test_the_study_from_the_command_line(run_cli, tmp_path):
     options = {"replicates": "1", "n": "200", "epsilon": "5", "c1": "1", "workers": "1", "seed": "1", "out": "study"}
-    code, said, complaint = run_cli(*words_of(options))
-    assert (code, complaint) == (0, "") and said.startswith("1 files of n = 200") and "Written: study" in said
+    code, text, complaint = run_cli(*words_of(options))
+    assert (code, complaint) == (0, "") and text.startswith("1 files of n = 200") and "Written: study" in text
     assert not list((tmp_path / "study").glob("downscaling_*"))
     assert run_cli(*words_of(options | {"n": "250"}))[0] == 2

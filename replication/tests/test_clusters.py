@@ -1,4 +1,4 @@
-"""The two-stage study: a population with a known intraclass correlation, and the same samples for either choice."""
+"""The two-stage study: a known intraclass correlation, and the same samples with and without effects of PSUs."""
 
 import json
 
@@ -37,7 +37,7 @@ def test_the_population_has_the_intraclass_correlation(icc):
 
 
 def test_iccs_differ_by_nothing_else():
-    """The same PSUs, takes and counts, so that studies at two iccs can be compared."""
+    """Populations with two iccs have the same PSUs, takes and counts."""
     low, high = (two_stage(icc, "model").frame for icc in (0.02, 0.15))
     pd.testing.assert_frame_equal(low[["field", "gender", "psu", "take"]], high[["field", "gender", "psu", "take"]])
     assert np.corrcoef(np.log(low["salary"]), np.log(high["salary"]))[0, 1] < 0.99
@@ -73,7 +73,7 @@ def test_both_choices_see_the_same_samples(done):
 
 @pytest.mark.slow
 def test_the_table_is_that_of_the_domains(done):
-    """One row, method and subset, from the estimates by hand; the grand total of counts is left out."""
+    """A row is computed again from the estimates.  The grand total of counts is left out."""
     studies, _ = done
     table = compare_clusters(studies)
     assert set(table.loc[table["domains"] == "all", "number"]) == {26, 27}
@@ -104,7 +104,7 @@ def test_the_table_is_that_of_the_domains(done):
 
 
 def test_sound_domains_are_those_that_the_confidential_sample_covers():
-    """By a study made up of 100 samples, whose confidential intervals cover domain 1 always and domain 2 in 95."""
+    """In 100 artificial samples, confidential intervals cover domain 1 always, and domain 2 in 95 samples."""
     rows = []
     for method, setting, m in (("confidential", "", np.nan), ("fbs", "paper", 3.0)):
         for field, misses in (("1", 0), ("2", 5 if method == "confidential" else 10)):
@@ -127,7 +127,7 @@ def test_sound_domains_are_those_that_the_confidential_sample_covers():
 
 
 def test_expected_ratios():
-    """Smoothed weights leave exp(-0.16) of a mean's variance: closed forms of lognormal weights, by simulation."""
+    """Smoothed weights reduce the variance of a mean by a factor exp(-0.16), as in simulated lognormal weights."""
     rng = np.random.default_rng(1)
     y = np.exp(0.4 * rng.standard_normal(400_000))
     smoothed = 1 / y
@@ -143,7 +143,7 @@ def test_expected_ratios():
 
 @pytest.mark.slow
 def test_effects_of_psus_lengthen_what_would_be_too_short(done):
-    """Margins and total of means at an icc of 0.15, where PSUs multiply the variance by about three."""
+    """For means at an icc of 0.15, PSUs multiply the variance by about three."""
     table = by_domain(done[0])
     rows = table[(table["statistic"] == "mean") & (table["gender"] == "all") & (table["m"] == 1)]
     ratio = rows[rows["setting"] == "debias"].groupby("clusters")["se_ratio"].mean()
@@ -152,7 +152,7 @@ def test_effects_of_psus_lengthen_what_would_be_too_short(done):
 
 @pytest.mark.slow
 def test_weights_of_psus_are_kept():
-    """Simple random samples within PSUs: weights are public, and counts the confidential ones."""
+    """With simple random samples within PSUs, weights are public, and counts equal the confidential counts."""
     studies = cluster_study((0.05,), replicates=1, n=1700, m=(1,), delta=(3.4,), second_stage="srs", seed=1)
     study = studies[0.05, "model"]
     assert study.failures.empty
@@ -206,9 +206,9 @@ COMMAND = clusters_command
 def test_a_study_from_the_command_line(run_cli, tmp_path):
     settings = {"replicates": "1", "icc": "0.15", "n": "1700", "m": "3", "delta": "3.4", "workers": "1", "seed": "4"}
     settings["out"] = "o"
-    code, said, complaint = run_cli(*words_of(settings))
-    assert (code, complaint) == (0, "") and "1 samples of about n = 1,700" in said and "Written: o" in said
-    assert "icc 0.15, means, all domains (27)" in said and "Failures: none" in said
+    code, text, complaint = run_cli(*words_of(settings))
+    assert (code, complaint) == (0, "") and "1 samples of about n = 1,700" in text and "Written: o" in text
+    assert "icc 0.15, means, all domains (27)" in text and "Failures: none" in text
     assert {p.name for p in (tmp_path / "o").iterdir()} == {
         "icc_0.15_model", "icc_0.15_ignore", "clusters.csv", "coverage.csv", "bounds.csv", "failures.csv",
         "summary.txt", "clusters_m_3_delta_3.4.png",

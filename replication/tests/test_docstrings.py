@@ -1,4 +1,4 @@
-"""Examples in docstrings print what they say."""
+"""Examples in docstrings print the results that are given there."""
 
 import doctest
 import importlib

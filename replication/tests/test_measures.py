@@ -1,4 +1,4 @@
-"""Measures of the papers, against numbers worked out by hand and figures that the paper prints."""
+"""Measures of the papers, compared with numbers computed by hand and with printed numbers."""
 
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def test_settings_side_by_side():
 
 @pytest.mark.skipif(not PRINTED.is_dir(), reason="the printed tables are not here")
 def test_the_printed_figures_that_are_shipped_are_those_of_the_paper():
-    """All 96 coverages and interval lengths of Tables 4 and 5 (Hu, Savitsky & Williams 2022a), beside a study's."""
+    """All 96 coverages and interval lengths are those of Tables 4 and 5 (Hu, Savitsky & Williams 2022a)."""
     tables = {
         "counts": pd.read_csv(PRINTED / "tabular_table4_counts_repeated_sampling.csv", dtype={"field": str}),
         "means": pd.read_csv(PRINTED / "tabular_table5_means_repeated_sampling.csv", dtype={"field": str}),

@@ -1,7 +1,7 @@
-"""The files that studies make for themselves pass the studies' own checks, whatever the seed.
+"""Simulated files pass the checks of the studies, whatever the seed.
 
-Every study runs as it does, but that no model is fitted: where a fit would begin it fails with a known reason, and no
-other reason is allowed.  What needs no fit is computed: samples, confidential tables, Laplace tables, histograms.
+No model is fitted: each fit raises a known error, and no other error is allowed.  Samples, confidential tables, Laplace
+tables and histograms are computed.
 """
 
 import numpy as np
@@ -29,7 +29,7 @@ def no_fits(monkeypatch):
 
 
 def reach_the_fits(replicate, work, seeds, fits):
-    """Replicate 1 of a plan under every seed: so many fits would begin, and nothing else went wrong."""
+    """Run replicate 1 of a plan with several seeds, and check that the only errors are those of ``fits`` fits."""
     for seed in range(seeds):
         failures = replicate(work(seed), 1).failures
         assert [failure["reason"] for failure in failures] == [THE_FIT] * fits, (seed, failures)
@@ -55,14 +55,14 @@ def test_samples_of_the_study_of_clusters(icc, second_stage):
         population = clusters.two_stage(icc, choice, second_stage=second_stage)
         reach_the_fits(
             repeated.replicate,
-            lambda seed, of=population: (of, repeated.Plan(2000, (1, 3), (1.8,), ("fbs",), "flat", (), seed)),
+            lambda seed, chosen=population: (chosen, repeated.Plan(2000, (1, 3), (1.8,), ("fbs",), "flat", (), seed)),
             seeds=8, fits=1,
         )  # fmt: skip
 
 
 @pytest.mark.slow
 def test_files_of_the_study_of_censoring():
-    """Unweighted, weighted under two c1, three kinds at three epsilons and two of them under the other c1, too."""
+    """The fits are: unweighted; weighted with two c1; three mechanisms at three epsilons; two with the other c1."""
     reach_the_fits(
         censoring.replicate, lambda seed: censoring.Plan(2000, (5, 4, 3), (1, 0.8), seed), seeds=20, fits=1 + 2 + 9 + 2
     )
@@ -74,7 +74,7 @@ def test_files_of_the_study_of_censoring():
 
 @pytest.mark.slow
 def test_files_of_the_study_of_reweighting():
-    """Poisson, mixture, two epsilons, two sizes under c1 = 1 and epsilon 10, four bounds on samples of salaries."""
+    """Fits are for Poisson counts, the mixture, two epsilons, two sizes under two rules, and samples of salaries."""
     population = sdr()
     reach_the_fits(
         reweighting.replicate,

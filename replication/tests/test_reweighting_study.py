@@ -1,4 +1,4 @@
-"""Re-weighting: intervals by enumeration, weights by scipy, printed figures, studies that go on, own files."""
+"""The study of re-weighting: intervals by enumeration, weights by scipy, printed numbers, stops, own files."""
 
 import itertools
 import os
@@ -31,7 +31,7 @@ with_the_papers = pytest.mark.skipif(not PRINTED.is_file(), reason="the printed 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """A small study, its folder and what it wrote there."""
+    """A small study, its folder and the files written there."""
     out = tmp_path_factory.mktemp("reweighting") / "out"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reweighting, "SDR_DELTA", (1.8,))
@@ -43,7 +43,7 @@ def written(tmp_path_factory):
 
 
 def test_intervals_are_those_of_every_resample():
-    """All 5^5 resamples of a small file: an end has 2.5% beyond it, within the error of 40,000 random ones."""
+    """2.5% of all 5^5 resamples are beyond an end, within the Monte Carlo error of 40,000 random resamples."""
     y, R = np.array([3.0, 0.0, 4.0, 4.0, 9.0]), 40_000
     resamples = np.array(list(itertools.product(y, repeat=y.size)))
     found = bench.interval(y, np.random.default_rng(1), R)
@@ -67,7 +67,7 @@ def test_intervals_know_neither_order_nor_unit(y, random, scale, shift):
 
 
 def test_intervals_of_many_values_are_those_of_the_normal():
-    """More values than go into one block: mean +- 1.96 se, whose error is that of quantiles of 2,000 normal values."""
+    """The interval is mean +- 1.96 se, within the error of quantiles of 2,000 normal values, in several blocks."""
     y, R = np.random.default_rng(3).normal(5, 2, 6000), 2000
     found, se = bench.interval(y, np.random.default_rng(4), R), y.std() / np.sqrt(y.size)
     error = 4 * np.sqrt(0.025 * 0.975 / R) / stats.norm.pdf(1.96)
@@ -91,14 +91,14 @@ def file():
 
 
 def largest(file, fitted):
-    """max over draws of |log p| of every record, by scipy."""
+    """Largest |log p| over the draws for every record, by scipy."""
     draws = fitted.posterior.values
     mu, phi = np.exp(draws["b"][:, :1]), draws["phi"][:, None]
     return np.abs(stats.nbinom.logpmf(file.values, phi, phi / (phi + mu))).max(axis=0)
 
 
 def test_weights_before_re_weighting_are_those_of_the_algorithms(file):
-    """Algorithms 2 and 3 of the paper, c = 1 and g = 0; the share outside the ball counted pair by pair."""
+    """Weights are those of Algorithms 2 and 3 with c = 1 and g = 0; the share outside the ball is counted by pairs."""
     y, f = file.values, largest(file, file.fitted("unweighted"))
     lw, cw = file.fitted("LW"), file.fitted("CW")
     np.testing.assert_allclose(lw.alpha, (f.max() - f) / (f.max() - f.min()), atol=1e-9)
@@ -111,7 +111,7 @@ def test_weights_before_re_weighting_are_those_of_the_algorithms(file):
 
 @pytest.mark.slow
 def test_one_step_is_the_algorithm_of_the_paper(file):
-    """Eq. 2.1 of the paper, cut off at 1: k alpha Delta / bound, from the fit before; what had weight 0 keeps it."""
+    """Weights are k alpha Delta / bound (eq. 2.1 of the paper), at most 1.  Weights of 0 remain 0."""
     for risk in ("LW", "CW"):
         first, final = file.fitted(risk), file.fitted(f"{risk}_final")
         some = first.alpha > 0
@@ -131,7 +131,7 @@ def test_the_curve_spends_what_it_is_given(file):
 
 
 def test_synthetic_files_come_from_their_draws(file):
-    """Mean and variance of 40 files of 300 about those of NB(mu, phi): four standard errors."""
+    """Mean and variance of 40 files are within four standard errors of those of NB(mu, phi)."""
     made = file.synthetic(file.fitted("unweighted"), 40)
     expected = np.mean([draw["mu"] for _, draw in made])
     variance = np.mean([draw["mu"] + draw["mu"] ** 2 / draw["phi"] for _, draw in made])
@@ -191,15 +191,15 @@ def test_columns_of_every_file(written):
     for name in figures:
         looks_like_a_figure(out / f"{name}.png")
     assert len(pd.read_csv(out / "weights.csv")) == 200 * FILE
-    said = (out / "summary.txt").read_text()
+    text = (out / "summary.txt").read_text()
     for words in ("2 files of n = 200", "NB(100, 5) twice", "does not say what its interval is over", "which is not 0"):
-        assert words in said
-    assert said.endswith("Failures: none.\n")
+        assert words in text
+    assert text.endswith("Failures: none.\n")
 
 
 @pytest.mark.slow
 def test_the_first_table_has_the_papers_rows(written):
-    """Ends are means over files and replicates; the paper's figures only at its n."""
+    """Ends are means over files and replicates.  Printed numbers are missing, as n is not that of the paper."""
     study = written[0]
     table = outputs.table1(study)
     names = ["data", "LW", "LW_final", "CW", "CW_final", "LW_flat", "CW_flat"]
@@ -227,7 +227,7 @@ def test_the_papers_figures_stand_beside(written):
 
 @pytest.mark.slow
 def test_the_curve_compares_with_the_confidential_file(written):
-    """RMSE ratio and overlap of one statistic, again and by hand."""
+    """RMSE ratio and overlap of one statistic are computed by hand."""
     study = written[0]
     files = study.files.query("data == 'nb_mixture' and replicate == 1")
     own = files[files["synthesizer"] == "data"].iloc[0]
@@ -273,7 +273,7 @@ def test_what_fails_is_recorded_and_the_others_go_on(monkeypatch):
 
 @pytest.mark.slow
 def test_where_a_fit_fails_nothing_else_goes_by_its_name(monkeypatch):
-    """On the survey: what was to be re-weighted is lacking, too; the summary is written all the same."""
+    """In the samples of doctorate holders, re-weighting fails if the first fit fails."""
     whole = reweighting.fit
 
     def fails(design, model, *, mechanism, **settings):
@@ -313,17 +313,17 @@ def test_bad_arguments_are_refused_before_any_work(settings, words, tmp_path):
 @pytest.mark.reference
 @with_the_papers
 def test_the_papers_table_comes_out():
-    """The paper prints one file of 1000; ours are means over 20.  Four standard errors of one file's statistic.
+    """Means over 20 files are within four standard errors of the printed numbers, which are from one file.
 
-    Statistics of a synthetic file vary with its own records and with those of the file behind it: twice the variance.
+    Statistics of a synthetic file vary with its records and with the confidential file: the variance is doubled.
     """
     study = reweighting_study(replicates=20, epsilon=(10,), sizes=(500,), curves=1, workers=2, seed=1)
     for row in outputs.table1(study).dropna().to_dict("records"):
         se = (row["paper_high"] - row["paper_low"]) / (2 * 1.96)
-        apart = (row["low"] + row["high"] - row["paper_low"] - row["paper_high"]) / 2
-        assert abs(apart) < 4 * np.sqrt(2) * se, (row["statistic"], row["synthesizer"])
+        difference = (row["low"] + row["high"] - row["paper_low"] - row["paper_high"]) / 2
+        assert abs(difference) < 4 * np.sqrt(2) * se, (row["statistic"], row["synthesizer"])
     bounds = study.bounds[study.bounds["part"] == "file"].groupby(["data", "synthesizer"])["lipschitz"]
-    for data, printed in (("nb_mixture", 6), ("poisson", 3.5)):  # the paper's appendix D, off its figures
+    for data, printed in (("nb_mixture", 6), ("poisson", 3.5)):  # read from the figures of appendix D of the paper
         mean, sd = bounds.mean()[data, "LW_final"], bounds.std()[data, "LW_final"]
         assert abs(mean - printed) < 4 * sd / np.sqrt(20), data
 
@@ -333,7 +333,7 @@ def test_the_papers_table_comes_out():
 
 @pytest.fixture
 def frame():
-    """400 records: visits, more of them where one is older, none for many."""
+    """400 records with numbers of visits, which increase with age and are often 0."""
     rng = np.random.default_rng(5)
     age = rng.integers(20, 70, 400)
     visits = rng.poisson(rng.gamma(1, np.exp(0.02 * (age - 20))))
@@ -348,15 +348,15 @@ COMMAND = reweighting_command
 
 @pytest.fixture
 def run_cli(run_cli, frame):
-    """The command, in a folder with a file."""
+    """A function that runs the command in a folder with a data file."""
     frame.to_csv("f.csv", index=False)
     return run_cli
 
 
 @pytest.mark.slow
 def test_weightings_on_ones_own_file(run_cli, frame, tmp_path):
-    code, said, complaint = run_cli(*words_of(OWN))
-    assert (code, complaint) == (0, "") and said.startswith("NOT FOR PUBLICATION")
+    code, text, complaint = run_cli(*words_of(OWN))
+    assert (code, complaint) == (0, "") and text.startswith("NOT FOR PUBLICATION")
     folder = tmp_path / "side"
     assert folder.stat().st_mode & 0o777 == 0o700
     figures = {"bounds_before.png", "bounds_weights.png", "before_after.png", "weights.png", "utility.png"}
@@ -378,7 +378,7 @@ def test_weightings_on_ones_own_file(run_cli, frame, tmp_path):
 
 @pytest.mark.slow
 def test_money_in_whole_dollars_with_zeros():
-    """Section 3: a salary, negative binomial; the model's mean is the file's, within four posterior deviations."""
+    """The mean of a negative binomial model of salaries is that of the file, within four posterior deviations."""
     rng = np.random.default_rng(8)
     salary = np.where(rng.random(300) < 0.02, 0, 1000 * np.exp(rng.normal(4.5, 0.5, 300))).round()
     compared = compare_weightings(pd.DataFrame({"salary": salary}), "salary", seed=2)
@@ -423,12 +423,12 @@ def test_a_folder_that_is_there_is_left_alone(run_cli, tmp_path):
 
 @pytest.mark.slow
 def test_the_study_from_the_command_line(written, run_cli, tmp_path):
-    """It goes on in a folder where all of its replicates are, and writes what the study writes."""
+    """The command continues from a folder with all replicates, and writes the same files."""
     shutil.copytree(written[1], tmp_path / "study")
     (tmp_path / "study" / "summary.txt").unlink()
     options = {"replicates": "2", "n": "200", "epsilon": "6", "sizes": "200,300", "curves": "1", "workers": "1"}
-    code, said, complaint = run_cli(*words_of(options | {"out": "study"}))
-    assert (code, complaint) == (0, "") and said.startswith("2 files of n = 200") and "Written: study" in said
+    code, text, complaint = run_cli(*words_of(options | {"out": "study"}))
+    assert (code, complaint) == (0, "") and text.startswith("2 files of n = 200") and "Written: study" in text
     assert (tmp_path / "study" / "summary.txt").read_text() == (written[1] / "summary.txt").read_text()
     assert run_cli(*words_of(options | {"n": "250", "out": "study"}))[0] == 2
     assert "'--sizes': numbers were expected" in run_cli(*words_of(options | {"sizes": "many", "out": "other"}))[2]

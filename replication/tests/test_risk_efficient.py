@@ -1,4 +1,4 @@
-"""Identification risk and utility of one file: risks and weights by counting, intervals by enumeration and hand."""
+"""The study of identification risk: risks and weights by counting, intervals by enumeration and by hand."""
 
 import itertools
 from dataclasses import replace
@@ -57,7 +57,7 @@ def bench_of(frame, weights=None, seed=4, **plan):
 
 
 def study_of(frame, synthesizer=None, **settings):
-    """The study of a file, its settings split into the plan's and the sampler's."""
+    """Run the study on a file.  ``settings`` are arguments of the plan and of the sampler."""
     sampling = {name: settings.pop(name) for name in ("chains", "warmup", "draws", "seed") if name in settings}
     plan = RiskEfficientPlan(**settings)
     return risk_efficient_study(inputs.as_design(frame), synthesizer or model(), plan, **sampling)
@@ -77,7 +77,7 @@ def study():
 
 
 def test_consumer_units_are_like_a_survey_of_incomes():
-    """Shares within four standard errors of what the rules say, heaps, a right tail, groups that differ."""
+    """Check shares of categories, heaping, the right tail, and differences between groups."""
     n = 20_000
     units = datasets.consumer_units(n, seed=1)
     y = units["income"]
@@ -99,7 +99,7 @@ def test_consumer_units_are_like_a_survey_of_incomes():
 
 @pytest.mark.slow
 def test_all_incomes_lie_within_the_public_limits():
-    """Whatever the seed: without limits one file of this size in four had an income above two millions."""
+    """Without limits, one file in four of this size would have an income above two millions."""
     for seed in range(200):
         y = datasets.consumer_units(5571, seed)["income"]
         assert -200_000 <= y.min() and y.max() <= 2_000_000, seed
@@ -117,7 +117,7 @@ def test_consumer_units_are_the_same_under_one_seed():
 
 
 def risk_by_counting(frame, values, radius, floor):
-    """IR_i and alpha~_i of one file, from eq. 8, 11 and 14 of Hu, Savitsky & Williams (2022b), pair by pair."""
+    """Compute IR_i and alpha~_i of one file pair by pair (Hu, Savitsky & Williams 2022b, eq. 8, 11, 14)."""
     y, n = frame["income"].to_numpy(), len(frame)
     width = np.maximum(radius * np.abs(y), floor)
     inside = np.abs(values - y[:, None]) <= width[:, None] * (1 + 1e-12)  # [i, h]
@@ -185,18 +185,18 @@ def test_whack_a_mole_is_counted_from_the_records(study):
 
 
 def test_what_rises_by_chance_is_counted_in_other_files(frame):
-    """More files of the same fit: rises are there, and they are not those of the files against themselves."""
+    """Risks in more files of the same fit are compared with the first files, so that some risks increase."""
     bench = bench_of(frame, datasets=1)
     found = risk_efficient.Found(bench)
     found.synthesize(inputs.SYNTHESIZER)
     (row,) = [line for line in found.profile if line["at"] == 0.2]
-    # one file each: a risk of one file rises where its own value is in its ball and was not before
+    # with one file each, a risk increases if the record's own synthetic value is in its ball only in the second file
     assert row["raised"] > 0 and row["raised_max"] > 0.25
 
 
 @with_the_sample
 def test_most_pairwise_weights_from_the_data_are_about_a_quarter():
-    """The paper says of its Figure 10: the majority around 0.25, many of the extremely large incomes as low as 0.1."""
+    """Figure 10 of the paper: most weights are around 0.25, those of many extremely large incomes as low as 0.1."""
     units = pd.read_csv(UNITS)
     units["age"] = pd.cut(units["Age"], [0, 30, 40, 50, 65, 100]).astype(str)
     file = units[["age", "Marital", "Income"]]
@@ -213,7 +213,7 @@ weighted = st.lists(st.tuples(st.integers(-50, 50), st.integers(1, 9)), min_size
 
 @given(weighted, st.randoms(use_true_random=False), st.integers(1, 7))
 def test_summaries_are_numpys(pairs, random, scale):
-    """Whatever the order of the records and the size of the weights."""
+    """The order of the records and the scale of the weights do not matter."""
     y, w = np.array(random.sample(pairs, len(pairs)), dtype=float).T
     expected = [np.average(y, weights=w)]
     expected += [np.quantile(y, p, weights=w, method="inverted_cdf") for p in (0.5, 0.9)]
@@ -221,7 +221,7 @@ def test_summaries_are_numpys(pairs, random, scale):
 
 
 def test_bootstrap_variances_are_those_of_every_resample():
-    """All 4^4 resamples of weighted records; error of a variance of R values: sqrt((kurtosis - 1) / R)."""
+    """Compare with all 4^4 resamples.  The relative error of a variance of R values is sqrt((kurtosis - 1) / R)."""
     y, w, R = np.array([3.0, 0.0, 11.0, 5.0]), np.array([1.0, 2.0, 1.5, 4.0]), 20_000
     drawn = [list(rows) for rows in itertools.product(range(4), repeat=4)]
     every = np.array([
@@ -234,7 +234,7 @@ def test_bootstrap_variances_are_those_of_every_resample():
 
 
 def test_bootstrap_variance_of_a_mean_is_that_of_a_sample():
-    """s^2 / n, in more than one block of resamples."""
+    """The variance is s^2 / n, in several blocks of resamples."""
     y, R = np.random.default_rng(2).gamma(2, 100, 3000), 2000
     found = workbench.bootstrap_variances(y, np.ones(y.size), np.random.default_rng(3), R)
     assert abs(found[0] / (y.var(ddof=1) / y.size) - 1) < 4 * np.sqrt(2 / R)
@@ -242,7 +242,7 @@ def test_bootstrap_variance_of_a_mean_is_that_of_a_sample():
 
 @pytest.mark.parametrize("survey", [False, True], ids=["equal", "weighted"])
 def test_estimates_are_combined_by_hand(survey, frame):
-    """Means over the files, T = u + b / L, Reiter's df, t quantiles; least squares by numpy, u by linearization."""
+    """Check means over the files, T = u + b / L, Reiter's df, t quantiles, and u of coefficients by linearization."""
     if survey:
         frame = frame.assign(w=np.random.default_rng(6).gamma(4, 0.25, len(frame)) + 0.2)
     bench = bench_of(frame, "w" if survey else None)
@@ -343,21 +343,21 @@ def test_tables_of_single_records_show_ranges_only(study):
 
 @given(st.floats(-1e9, 1e9).filter(lambda x: x == 0 or abs(x) > 1e-6))
 def test_a_range_holds_its_value(value):
-    said = outputs.band(value)
+    text = outputs.band(value)
     if value == 0:
-        assert said == "0"
+        assert text == "0"
         return
-    ends = [float(end.strip("()[]-").replace(",", "")) for end in said.split(", ")]
+    ends = [float(end.strip("()[]-").replace(",", "")) for end in text.split(", ")]
     low, high = sorted(ends)
     assert low * (1 - 1e-9) <= abs(value) < high * (1 + 1e-9) and high == pytest.approx(10 * low)
-    assert said.startswith("(-") == (value < 0)
+    assert text.startswith("(-") == (value < 0)
 
 
 @pytest.mark.parametrize(
-    ("value", "said"), [(1000, "[1,000, 10,000)"), (999.99, "[100, 1,000)"), (-25, "(-100, -10]"), (0.5, "[0.1, 1)")]
+    ("value", "text"), [(1000, "[1,000, 10,000)"), (999.99, "[100, 1,000)"), (-25, "(-100, -10]"), (0.5, "[0.1, 1)")]
 )
-def test_ranges_begin_at_powers_of_ten(value, said):
-    assert outputs.band(value) == said
+def test_ranges_begin_at_powers_of_ten(value, text):
+    assert outputs.band(value) == text
 
 
 # findings
@@ -365,7 +365,7 @@ def test_ranges_begin_at_powers_of_ten(value, said):
 
 @pytest.mark.slow
 def test_findings_follow_the_results(study):
-    """With the columns of Marginal and Pairwise changed for each other, what was true of one is true of the other."""
+    """If the results of Marginal and Pairwise are exchanged, the findings are exchanged, too."""
     found = outputs.findings(study).set_index("finding")
     other = {"marginal": "pairwise", "pairwise": "marginal"}
     turned = {
@@ -379,9 +379,9 @@ def test_findings_follow_the_results(study):
     assert again.at[name, "holds"] == (risk.at["marginal", "max"] < risk.at["pairwise", "max"])
     assert f"{risk.at['pairwise', 'max']:.3f}" in found.at[name, "numbers"]
     worth = outputs._plain(outputs.utility(study))
-    for statistic, said in outputs.NAMES.items():
+    for statistic, text in outputs.NAMES.items():
         off = worth[worth["statistic"] == statistic].set_index("synthesizer")["relative_difference"].abs()
-        name = f"Pairwise keeps the {said} closer to the data than Marginal"
+        name = f"Pairwise keeps the {text} closer to the data than Marginal"
         assert found.at[name, "holds"] == (off["pairwise"] < off["marginal"])
         assert again.at[name, "holds"] == (off["marginal"] < off["pairwise"])
 
@@ -421,17 +421,17 @@ def files_of(*more):
 
 @pytest.mark.slow
 def test_outputs_of_the_simulated_file(study, tmp_path):
-    said = outputs.write(study, tmp_path / "out")
+    text = outputs.write(study, tmp_path / "out")
     assert {path.name for path in (tmp_path / "out").iterdir()} == files_of("records.csv")
     for name in FIGURES:
         looks_like_a_figure(tmp_path / "out" / f"{name}.png")
-    assert said == (tmp_path / "out" / "summary.txt").read_text() and said.startswith("The file is simulated")
+    assert text == (tmp_path / "out" / "summary.txt").read_text() and text.startswith("The file is simulated")
     name = "220 records; Mixture synthesizes income"
     for words in (name, "by chance", "whichever is more", "measured, not bounded", "would spend 4 times"):
-        assert words in said
-    assert "NOT FOR PUBLICATION" not in said
+        assert words in text
+    assert "NOT FOR PUBLICATION" not in text
     found = pd.read_csv(tmp_path / "out" / "findings.csv")
-    assert f"and this file: {found['holds'].sum()} of {len(found)}" in said
+    assert f"and this file: {found['holds'].sum()} of {len(found)}" in text
 
 
 @pytest.mark.slow
@@ -442,8 +442,8 @@ def test_a_study_without_topcoding_and_coefficient(frame, tmp_path):
     assert found.profile["at"].unique().tolist() == [0.2]
     assert set(found.utility["statistic"]) == {"mean", "median", "q90"}
     assert "topcoding" not in set(found.profile["synthesizer"])
-    said = outputs.write(found, tmp_path / "out")
-    assert "knows no column" in said and "Topcoding" not in said
+    text = outputs.write(found, tmp_path / "out")
+    assert "knows no column" in text and "Topcoding" not in text
     with pytest.raises(ss.InputError, match="exists"):
         outputs.write(found, tmp_path / "out")
 
@@ -460,7 +460,7 @@ COMMAND = risk_efficient_command
 
 @pytest.fixture
 def run_cli(run_cli):
-    """The command, in a folder with a file."""
+    """A function that runs the command in a folder with a data file."""
     units = datasets.consumer_units(150, seed=8).rename(columns={"income": "wages"})
     units["wages"] += np.random.default_rng(1).uniform(0.0001, 0.9999, 150)  # every value can be told from all others
     units.loc[0, "wages"] = -1250.125  # a loss, which has no logarithm
@@ -472,8 +472,8 @@ def run_cli(run_cli):
 @pytest.mark.slow
 @pytest.mark.parametrize("weights", [None, "w"])
 def test_ones_own_file(weights, run_cli, tmp_path):
-    code, said, complaint = run_cli(*words_of(OWN | ({} if weights is None else {"weights": weights})))
-    assert (code, complaint) == (0, "") and said.startswith("NOT FOR PUBLICATION") and "Written: side" in said
+    code, text, complaint = run_cli(*words_of(OWN | ({} if weights is None else {"weights": weights})))
+    assert (code, complaint) == (0, "") and text.startswith("NOT FOR PUBLICATION") and "Written: side" in text
     folder, units = tmp_path / "side", pd.read_csv(tmp_path / "f.csv")
     assert folder.stat().st_mode & 0o777 == 0o700
     assert {path.name for path in folder.iterdir()} == files_of("NOT-FOR-PUBLICATION.txt")
@@ -518,8 +518,8 @@ def test_a_folder_that_is_there_is_left_alone(run_cli, tmp_path):
 @pytest.mark.slow
 def test_the_study_from_the_command_line(run_cli, tmp_path):
     options = {"out": "study", "n": "150", "seed": "2", "datasets": "2", "warmup": "40", "draws": "50", "radii": "0.2"}
-    code, said, complaint = run_cli(*words_of(options))
-    assert (code, complaint) == (0, "") and said.startswith("The file is simulated") and "Written: study" in said
+    code, text, complaint = run_cli(*words_of(options))
+    assert (code, complaint) == (0, "") and text.startswith("The file is simulated") and "Written: study" in text
     assert len(pd.read_csv(tmp_path / "study" / "records.csv")) == 150 * len(LINES)
 
 
@@ -565,7 +565,7 @@ def test_missing_values_are_named_by_row_and_never_shown(frame):
 
 @pytest.mark.slow
 def test_any_synthesizer_will_do(frame):
-    """The study asks of a model what every synthesizer has."""
+    """The study runs with any synthesizer of one numeric outcome."""
     whole = frame.assign(income=frame["income"].clip(lower=0).round())
     count = ss.NegativeBinomialRegression("income", "tenure")
     settings = SMALL | {"radii": (), "datasets": 2, "warmup": 100, "draws": 100, "resamples": 20}
@@ -575,7 +575,7 @@ def test_any_synthesizer_will_do(frame):
 
 @pytest.mark.slow
 def test_an_allocation_that_looks_at_the_record_has_no_epsilon(frame):
-    """Eq. 7 of the paper: the component of a synthetic record comes from its confidential value."""
+    """Under eq. 7 of the paper, the component of a synthetic record depends on the record's confidential value."""
     default = inputs.synthesizer(frame, "income", "tenure", ss.AsinhTransform(scale=30_000))
     paper = replace(default, allocation="posterior")
     settings = SMALL | {"radii": (), "datasets": 2, "resamples": 2}
@@ -586,8 +586,8 @@ def test_an_allocation_that_looks_at_the_record_has_no_epsilon(frame):
 def test_diagnostics_that_fail_are_recorded():
     posterior = SimpleNamespace(failures=("rhat", "ess_bulk"))
     fitted = SimpleNamespace(delta=2.0, alpha=np.array([1.0, 0.5]), weighted_down=0.5, posterior=posterior)
-    said = risk_efficient.facts_of(fitted, 1.5)
-    assert said == {
+    facts = risk_efficient.facts_of(fitted, 1.5)
+    assert facts == {
         "lipschitz": 2, "epsilon": 4, "mean_alpha": 0.75, "weighted_down": 0.5, "seconds": 1.5,
         "diagnostics": "rhat, ess_bulk",
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Studies: the same whoever does the work, gone on with after a stop, and files for the agency alone."""
+"""The tabular study: results do not depend on processes or stops, and own files give confidential folders."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def done(population, tmp_path_factory):
 
 
 def same(first, second, but=()):
-    """Estimates are equal to the last bit (but for methods whose noise is never seeded)."""
+    """Check that estimates are equal to the last bit, except for methods ``but``."""
     tables = [s.estimates[~s.estimates["method"].isin(but)].reset_index(drop=True) for s in (first, second)]
     pd.testing.assert_frame_equal(*tables, check_exact=True)
 
@@ -58,7 +58,7 @@ def test_truths_are_the_counts_and_means_of_the_population(population):
 
 
 def test_the_sample_is_systematic_in_the_order_of_the_frame(population):
-    """Then every run of units is drawn as often as its pi add up to, give or take one: men of a field, too."""
+    """In a systematic sample, the number of men of a field differs by less than 1 from the sum of their pi."""
     frame = population.frame
     for seed in range(3):
         sample = population.sample(frame, 1000, seed).frame
@@ -123,18 +123,18 @@ def test_a_fit_is_tuned_to_delta_and_its_bounds_are_kept(done):
 
 @pytest.mark.slow
 def test_synthesized_weights_scatter_around_the_smoothed_ones(done):
-    """Mean and spread of log(synthesized / smoothed) are those of a normal variable of a few tenths."""
+    """log(synthesized / smoothed) does not depend on the outcome, and has a standard deviation of 0.25 to 0.5."""
     scatter = done[0].scatter
     kinds = scatter.groupby(["method", "weights"], sort=False).size()
     assert (kinds == 1000).all() and len(kinds) == 6
     for method, name in (("fbs", "paper"), ("fbp", "default")):
-        of = {w: part.reset_index(drop=True) for w, part in scatter[scatter["method"] == method].groupby("weights")}
-        raw, smoothed = of["synthesized weights"], of[f"smoothed weights ({name})"]
+        parts = {w: part.reset_index(drop=True) for w, part in scatter[scatter["method"] == method].groupby("weights")}
+        raw, smoothed = parts["synthesized weights"], parts[f"smoothed weights ({name})"]
         assert raw["outcome"].equals(smoothed["outcome"])
         ratio = np.log(raw["weight"] / smoothed["weight"])
         slope = np.polyfit(np.log(raw["outcome"]), ratio, 1)[0]
         assert abs(slope) < 4 * ratio.std() / np.log(raw["outcome"]).std() / np.sqrt(1000)
-        assert 0.25 < ratio.std() < 0.5  # 0.4 in the population, less what the privacy weights take
+        assert 0.25 < ratio.std() < 0.5  # 0.4 in the population; privacy weights reduce it
 
 
 @pytest.mark.slow
@@ -153,7 +153,7 @@ def test_a_cluster_finds_the_same(done, population):
 
 @pytest.mark.slow
 def test_a_method_is_not_touched_by_what_else_is_run(done, population):
-    """Other methods, another delta and another m leave the numbers of FBS at m = 3 as they are."""
+    """Other methods, delta and m do not change the estimates of FBS at m = 3."""
     alone = repeated_sampling(population, **SMALL | {"methods": ("fbs",), "delta": (1.8, 3.4), "m": (3,)})
     keep = ["fbs", "confidential"]
     tables = []
@@ -165,7 +165,7 @@ def test_a_method_is_not_touched_by_what_else_is_run(done, population):
 
 @pytest.mark.slow
 def test_settings_of_one_fit_share_their_draws(done):
-    """FBP weights the records of a cell equally under either setting, so the cells' means are the same."""
+    """FBP weights the records of a cell equally in two settings, so that means of cells are equal."""
     e = done[0].estimates
     e = e[(e["method"] == "fbp") & (e["statistic"] == "mean") & (e["field"] != "all") & (e["gender"] != "all")]
     paper, default, debias = (e[e["setting"] == s]["estimate"].to_numpy() for s in ("paper", "default", "debias"))
@@ -175,14 +175,14 @@ def test_settings_of_one_fit_share_their_draws(done):
 
 
 def deterministic(out):
-    """The files of a study that its seed determines, byte by byte."""
+    """Contents of the files that are determined by the seed of a study."""
     names = ["coverage.csv", "comparison.csv", "better.csv", "bounds.csv", "failures.csv"]
     return {name: (out / name).read_bytes() for name in names}
 
 
 @pytest.fixture(scope="module")
 def written(population, tmp_path_factory):
-    """A folder with a study without Laplace, and what it wrote."""
+    """A folder with a study without Laplace tables, and the contents of the files."""
     out = tmp_path_factory.mktemp("written") / "out"
     outputs.write(repeated_sampling(population, out=out, **SMALL), out)
     return out, deterministic(out)
@@ -285,7 +285,7 @@ def test_bad_arguments_are_refused_before_any_work(settings, words, population, 
 
 
 def constant_in_some_samples(frame, n, seed):
-    """Simple samples; one in two has nothing to model."""
+    """Draw a simple random sample.  For odd seeds the outcome is constant."""
     rng = np.random.default_rng(seed)
     drawn = frame.iloc[rng.choice(len(frame), n, replace=False)].reset_index(drop=True)
     if seed % 2:
@@ -308,8 +308,8 @@ def test_a_sample_on_which_a_method_fails_is_recorded_with_its_reason(tmp_path):
     assert fitted | set(failed["replicate"]) == set(range(1, 7)) and not fitted & set(failed["replicate"])
     assert set(study.bounds["replicate"]) == fitted
     outputs.write(study, tmp_path / "out")
-    said = (tmp_path / "out" / "summary.txt").read_text()
-    assert f"ModelError in {len(failed)} of 6 samples" in said
+    text = (tmp_path / "out" / "summary.txt").read_text()
+    assert f"ModelError in {len(failed)} of 6 samples" in text
     assert len(pd.read_csv(tmp_path / "out" / "failures.csv")) == len(failed)
     assert not (tmp_path / "out" / "comparison.csv").exists()  # the paper's figures are of another population
     again = repeated_sampling(population, out=tmp_path / "out", **settings)
@@ -369,9 +369,9 @@ def test_outputs_are_written_and_say_the_same(done, tmp_path):
     assert len(coverage) == 54 * (7 * 2 + 1)
     better = pd.read_csv(tmp_path / "better.csv")
     assert len(better) == 2 * 2 * 2 * 28 and not better.isna().any(axis=None)
-    said = (tmp_path / "summary.txt").read_text()
+    text = (tmp_path / "summary.txt").read_text()
     for words in ("2 samples", "fbs_counts", "fbp n = 500", "under c1 = 1", "Failures: none", "s a sample"):
-        assert words in said
+        assert words in text
 
 
 @pytest.mark.slow
@@ -385,17 +385,17 @@ def test_relatives_of_the_population_can_be_studied(kind):
 @pytest.mark.reference
 @pytest.mark.skipif(not PRINTED.is_dir(), reason="the printed tables are not here")
 def test_the_papers_tables_come_out(population):
-    """100 samples: mean interval lengths within 5% of those printed, coverage as near as 100 samples can tell.
+    """Mean interval lengths over 100 samples are within 5% of those printed, and coverages are near.
 
-    The difference of two coverages of 0.9 over 100 samples each has a standard error of 0.042, its
-    absolute value a mean of 0.034.  The means of FBP are covered better here than in the paper, by 0.08.
+    The difference of two coverages of 0.9 over 100 samples each has a standard error of 0.042, and its absolute value
+    has a mean of 0.034.  For means by FBP the coverage is higher here than in the paper, by 0.08.
     """
     study = repeated_sampling(population, replicates=100, m=(3,), methods=("fbs", "fbp"), workers=2, seed=1)
     table = compare_with_paper(summarize(study.estimates, population.by))
     for block, part in table.groupby("block"):
         assert (part["ci_length"] / part["paper_ci_length"]).mean() == pytest.approx(1, abs=0.05), block
-        apart = (part["coverage"] - part["paper_coverage"]).abs().mean()
-        assert apart < (0.1 if block == "fbp_means" else 0.045), block
+        difference = (part["coverage"] - part["paper_coverage"]).abs().mean()
+        assert difference < (0.1 if block == "fbp_means" else 0.045), block
 
 
 # one's own file
@@ -417,11 +417,11 @@ def file(tmp_path):
 
 @pytest.mark.slow
 def test_methods_on_ones_own_file(file, run_cli, tmp_path):
-    code, said, complaint = run_cli(*words_of(OWN))
+    code, text, complaint = run_cli(*words_of(OWN))
     assert (code, complaint) == (0, "")
     folder = tmp_path / "side"
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert said.startswith("NOT FOR PUBLICATION")
+    assert text.startswith("NOT FOR PUBLICATION")
     assert (folder / "NOT-FOR-PUBLICATION.txt").read_text().startswith("NOT FOR PUBLICATION")
     assert {p.name for p in folder.iterdir()} == {
         "NOT-FOR-PUBLICATION.txt", "table_counts.csv", "table_means.csv", "rmse.csv", "bounds.csv", "summary.txt",
@@ -454,7 +454,7 @@ def test_methods_on_ones_own_file(file, run_cli, tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(not PRINTED.is_dir(), reason="the printed tables are not here")
 def test_tables_are_shaped_as_the_papers(population):
-    """By field and gender, columns and order of the rows are those of the paper's Tables 2 and 3 (genders apart)."""
+    """Columns and order of the rows are those of the paper's Tables 2 and 3, except for the order of genders."""
     design = population.sample(population.frame, 1000, 1)
     sample = own_file.compare_methods(design, "salary", "field + gender", ["field", "gender"], epsilon=10.8, seed=1)
     for file_name, statistic in (("2_sdr_counts", "count"), ("3_sdr_means", "mean")):
@@ -509,8 +509,8 @@ def test_wrong_arguments_leave_with_2_and_a_sentence(options, words, file, run_c
 def test_a_study_from_the_command_line(run_cli, tmp_path):
     settings = {"replicates": "1", "methods": "fbs", "m": "3", "delta": "1.8,3.4", "workers": "1", "seed": "4"}
     settings["out"] = "o"
-    code, said, complaint = run_cli(*words_of(settings))
-    assert (code, complaint) == (0, "") and "1 samples of n = 1,000" in said and "Written: o" in said
+    code, text, complaint = run_cli(*words_of(settings))
+    assert (code, complaint) == (0, "") and "1 samples of n = 1,000" in text and "Written: o" in text
     assert json.loads((tmp_path / "o" / "settings.json").read_text())["delta"] == [1.8, 3.4]
     assert {p.name for p in (tmp_path / "o").glob("*.png")} == {
         f"{kind}_delta_{delta}.png" for kind in ("rmse_ratio", "lipschitz", "coverage_m_3") for delta in ("1.8", "3.4")

@@ -1,4 +1,4 @@
-"""Designs and releases for R, and designs from R."""
+"""Conversion of designs and releases to R objects, and of R designs to SurveyDesign."""
 
 from __future__ import annotations
 
@@ -24,30 +24,28 @@ Floats = NDArray[np.float64]
 
 @in_session
 def to_r(obj: SurveyDesign | pd.DataFrame) -> Any:
-    """A design as an object of R's survey package, or a frame as a data.frame.
+    """Convert a design to a design object of R's survey package, or a DataFrame to a data.frame.
 
     Parameters
     ----------
     obj : SurveyDesign or pandas.DataFrame
-        What R is to have.
 
     Returns
     -------
-    R object, as rpy2 has it
-        For example ``robjects.globalenv["design"] = ss.r.to_r(design)``.  Replicates become a
-        ``svyrep.design``, joint inclusion probabilities ``ppsmat()``, and calibrated weights have the standard errors
-        that ``postStratify()``, ``calibrate()`` or ``rake()`` gives them.  ``survey.lonely.psu`` is an option of an
-        R session, not of its designs: set it to ``design.lonely_psu`` (:func:`evaluate` does).
-        A ``svyrep.design`` has no strata and units.
+    rpy2 object
+        For example ``robjects.globalenv["design"] = ss.r.to_r(design)``.  A design with replicate weights becomes a
+        ``svyrep.design``, which has no strata and sampling units.  Joint inclusion probabilities become ``ppsmat()``.
+        Calibrated weights have the standard errors of ``postStratify()``, ``calibrate()`` or ``rake()``.
+        ``survey.lonely.psu`` is an option of the R session: set it to ``design.lonely_psu`` (:func:`evaluate` does so).
 
     Raises
     ------
     RError
         R, rpy2 or an R package is not installed.
     InputError
-        A column of a type that R does not have (:func:`surveysynth.r.exchange.encode`), or a
-        variance that R's survey does not have (``pps="hajek"``; calibrated weights with ``pps=`` other
-        than "brewer", or of which some are 0).
+        R does not have the type of a column (:func:`surveysynth.r.exchange.encode`), or its survey package does not
+        have the variance of the design: ``pps="hajek"``; calibrated weights with ``pps=`` other than "brewer"; some
+        calibrated weights are 0.
 
     Examples
     --------
@@ -70,38 +68,38 @@ def to_r(obj: SurveyDesign | pd.DataFrame) -> Any:
     matrices = {}
     if obj.pps in NEED_JOINT:
         matrices["joint"] = _matrix(_joint(obj))
-    if obj.replication is not None and not isinstance(obj.replication, GivenReplicates):  # they are in the frame
+    if obj.replication is not None and not isinstance(obj.replication, GivenReplicates):  # given ones are columns
         matrices["replicates"] = _matrix(obj.replication.factors(0, obj.replication.R) * obj.multiplicand[:, None])
     return call("as_design", to_r(obj.frame), _roles(obj), **matrices)
 
 
 @in_session
 def from_r(obj: Any) -> SurveyDesign | pd.DataFrame:
-    """A design of R's survey package (or srvyr) as a SurveyDesign, a data.frame as a DataFrame.
+    """Convert a design of R's survey package (or srvyr) to a SurveyDesign, or a data.frame to a DataFrame.
 
     Parameters
     ----------
-    obj : R object, as rpy2 has it
-        ``svydesign()`` with strata, several stages and fpc, also after ``postStratify()``, ``calibrate()`` and
-        ``rake()``, once or several times; with ``pps=``; ``svrepdesign()``; ``data.frame()``.
+    obj : rpy2 object
+        The value of ``svydesign()``, ``svrepdesign()`` or ``data.frame()``.  A ``svydesign()`` may have strata, several
+        stages, fpc and ``pps=``, and may be calibrated by ``postStratify()``, ``calibrate()`` and ``rake()``.
 
     Returns
     -------
     SurveyDesign or pandas.DataFrame
-        Columns keep their names; what the design has and no column holds is added (``weight``,
-        ``replicate_1``, ...).  Units of one record each are no clusters.  ``lonely_psu`` is the
-        session's option ``survey.lonely.psu``; where that is "fail", what a design had that came
-        from Python.
+        Columns keep their names.  If weights or replicate weights are not in a column of the data, columns ``weight``,
+        ``replicate_1``, ... are added.  If each sampling unit has one record, the result has no clusters.
+        ``lonely_psu`` is the session's option ``survey.lonely.psu``.  If the option is "fail" and the design came from
+        Python, ``lonely_psu`` is unchanged.
 
     Raises
     ------
     RError
-        A design that cannot be carried, by name: two-phase, ``calibrate(stage=)`` within clusters, weights that
-        ``calibrate()`` made negative, calibrated weights with ``pps=`` other than "brewer" or of 0,
-        ``pps="brewer"`` of clusters, a subset, strata at a later stage, data in a database; no design at all.
+        The object is not a design, or it is a design that cannot be converted: two-phase; ``calibrate(stage=)`` within
+        clusters; negative weights from ``calibrate()``; calibrated weights with ``pps=`` other than "brewer", or of 0;
+        ``pps="brewer"`` with clusters; a subset; strata at a later stage; data in a database.
     InputError
-        No R object; a column that Python does not have; a design that does not pass the checks
-        of :class:`SurveyDesign`.
+        The object is not from R, a column has a type that Python does not have, or :class:`SurveyDesign` refuses the
+        design.
 
     Examples
     --------
@@ -123,28 +121,27 @@ def from_r(obj: Any) -> SurveyDesign | pd.DataFrame:
 
 @in_session
 def release_to_r(release: Release, *, counts: bool = False) -> Any:
-    """The m synthetic designs as one ``svyimputationList`` of R, on which mitools' ``with()`` works.
+    """Convert the m synthetic designs to one ``svyimputationList`` of R, for the ``with()`` of mitools.
 
     Combine results by the partial-synthesis rule (:func:`surveysynth.estimation.combining.combine`,
-    or ``combine_release()`` of the R package), not by mitools' ``MIcombine``: that is Rubin's rule for
-    missing data, and overstates these variances.
+    or ``combine_release()`` of the R package), not by mitools' ``MIcombine``.  ``MIcombine`` is Rubin's rule for
+    missing data, which overstates variances of partially synthetic data.
 
     Parameters
     ----------
     release : Release
-        What R is to have.
     counts : bool
-        The designs that give counts of population units their standard errors.
+        Whether to use ``release.count_designs()``, which give standard errors for counts of population units.
 
     Returns
     -------
-    R object, as rpy2 has it
-        ``svyimputationList``.
+    rpy2 object
+        A ``svyimputationList``.
 
     Raises
     ------
     RError, InputError
-        As :func:`to_r`.
+        For the reasons given in :func:`to_r`.
 
     Examples
     --------
@@ -166,22 +163,22 @@ def evaluate(expression: str, /, **objects: SurveyDesign | pd.DataFrame) -> Any:
     Parameters
     ----------
     expression : str
-        R, with its package survey attached and ``survey.lonely.psu`` as the designs have it.
+        R code.  It is evaluated with R's survey package attached and ``survey.lonely.psu`` set as in the designs.
     **objects
-        The names in it.
+        The designs and frames, under their names in the expression.
 
     Returns
     -------
-    pandas.DataFrame or R object
-        Estimates (anything with ``coef()`` and ``vcov()``) as columns ``name, estimate, se``, frames as
-        frames; all else as rpy2 has it.
+    pandas.DataFrame or rpy2 object
+        Estimates (any value with ``coef()`` and ``vcov()``) become a frame with columns ``name, estimate, se``.
+        A data.frame becomes a DataFrame.  Other values are returned as rpy2 objects.
 
     Raises
     ------
     RError
-        R stopped; its message.
+        R stopped with an error; the message is that of R.
     InputError
-        Designs that differ in ``lonely_psu``, which is one option in R.
+        The designs differ in ``lonely_psu``, which is a single option in R.
 
     Examples
     --------
@@ -199,7 +196,7 @@ def evaluate(expression: str, /, **objects: SurveyDesign | pd.DataFrame) -> Any:
 
 
 def _columns(frame: pd.DataFrame) -> Any:
-    """The columns of a frame for R's ``decode_frame``; numbers are handed over in memory."""
+    """Encode the columns of a frame for the R function ``decode_frame``.  Numbers are passed in memory."""
     robjects = session()
     r_list = robjects.r("list")
     columns = []
@@ -212,12 +209,12 @@ def _columns(frame: pd.DataFrame) -> Any:
 
 
 def _frame(data: Any) -> pd.DataFrame:
-    """An R data.frame as a frame."""
+    """Convert an R data.frame to a DataFrame."""
     columns = []
     for r_column in call("encode_frame", data):
         meaning = {name: _plain(value) for name, value in r_column.items() if name not in ("values", "levels")}
         values = dict(r_column.items())["values"]
-        numbers = np.array(values.memoryview())  # a copy: R may move its own
+        numbers = np.array(values.memoryview())  # a copy, because R may move or free its vector
         if meaning["type"] == "integer64":
             numbers = numbers.view("<i8")
         if meaning["type"] in ("character", "factor"):
@@ -231,7 +228,7 @@ def _matrix(values: Floats) -> Any:
 
 
 def _roles(design: SurveyDesign) -> Any:
-    """The roles as an R list of names, with the settings of replicates."""
+    """Return the roles of columns as a named R list, with the settings of replicate weights."""
     roles = {role: value for role, value in design.roles().items() if value is not None}
     replication = design.replication
     if replication is not None:
@@ -242,7 +239,7 @@ def _roles(design: SurveyDesign) -> Any:
 
 
 def _listed(value: Any) -> Any:
-    """Dicts, lists of texts and lists of lists of Python as lists and vectors of R."""
+    """Convert a dict or a list of lists to an R list, and a list of texts to an R vector."""
     robjects = session()
     if isinstance(value, dict):
         return robjects.r("list")(**{name: _listed(each) for name, each in value.items()})
@@ -256,7 +253,7 @@ def _listed(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """An R vector or list as a Python list, or dict of names; a vector of one element as that element."""
+    """Convert an R vector or list to a list, a named R list to a dict, and a vector of one element to this element."""
     if "list" in value.rclass and value.names is not session().NULL:
         return {name: _plain(each) for name, each in value.items()}
     listed = [_plain(each) if hasattr(each, "rclass") else each for each in value]
@@ -264,8 +261,8 @@ def _plain(value: Any) -> Any:
 
 
 def _joint(design: SurveyDesign) -> Floats:
-    """Joint inclusion probabilities of all records; those of different strata are independent."""
-    known = np.outer(design.probs, design.probs)
+    """Joint inclusion probabilities of all records.  Records in different strata are sampled independently."""
+    joint = np.outer(design.probs, design.probs)
     for block in design.joint:
-        known[np.ix_(block.positions, block.positions)] = block.matrix()
-    return known
+        joint[np.ix_(block.positions, block.positions)] = block.matrix()
+    return joint

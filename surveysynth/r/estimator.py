@@ -1,4 +1,4 @@
-"""The estimator "survey": R's package of that name computes the tables (an entry point in pyproject.toml)."""
+"""The estimator "survey", which computes tables by R's survey package (an entry point in pyproject.toml)."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ from .designs import to_r
 from .session import call, in_session, vector
 
 Codes = NDArray[np.intp]
-IN_R: WeakKeyDictionary[SurveyDesign, Any] = WeakKeyDictionary()  # designs that R has already
+IN_R: WeakKeyDictionary[SurveyDesign, Any] = WeakKeyDictionary()  # R designs that were already made
 
 
 @in_session
 def survey(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Estimates:
-    """Estimates by R's survey package, from a subset of the design for each domain.
+    """Compute estimates by R's survey package, from a subset of the design for each domain.
 
-    Quantiles are R's, whose limits differ at the ends of the data.  Under ``lonely_psu="adjust"`` R's survey
-    before version 4.3 centres the totals of lonely PSUs at 0: a warning says so for totals and counts.
+    Confidence limits of quantiles differ from those of this package near the smallest and largest value.  Under
+    ``lonely_psu="adjust"`` R's survey before version 4.3 centres the totals of lonely PSUs at 0.  A warning then
+    comes with totals and counts.
 
     Raises
     ------
     surveysynth.r.RError
-        R or its package is not installed, or it stopped.
+        R or its survey package is not installed, or R stopped with an error.
     InputError
-        A statistic that R's survey does not have.
+        R's survey package does not have the statistic.
     """
     if quantity.distributional:
         raise InputError(f"R's survey has no statistic={quantity.statistic!r} of domains; use another estimator")

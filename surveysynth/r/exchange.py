@@ -1,14 +1,13 @@
-"""Data frames in the form in which R and Python exchange them, without any loss.
+"""Exchange of data frames between R and Python, without any loss.
 
-A column is a vector of numbers and what these mean: doubles and integers as they are, text and
-factors as codes into their distinct values.  So nothing is printed and parsed again on the way,
-no cell is converted singly, and missing values stay missing in every type.  The vectors pass
-through memory (:mod:`surveysynth.r`) or through a folder of files (the R package):
+A column is exchanged as a vector of numbers with a description: doubles and integers unchanged, text and
+factors as codes of their distinct values.  Values are not printed and parsed, and missing values stay missing in
+every type.  The vectors pass through memory (:mod:`surveysynth.r`) or through a folder of files (the R package):
 
     columns.json    name, type, levels, ... of each column
-    1.bin, 2.bin    its numbers, little-endian: float64, int64 or int32
+    1.bin, 2.bin    the numbers of each column, little-endian: float64, int64 or int32
 
-``r_bridge/R/exchange.R`` is the other side, function by function.
+``r_bridge/R/exchange.R`` has the matching R functions.
 """
 
 from __future__ import annotations
@@ -44,17 +43,17 @@ STORED: dict[str, str] = {
 NA_INTEGER = -(2**31)  # R's NA in 32 bits
 NA_INTEGER64 = -(2**63)  # bit64's NA
 NA_REAL = np.array([0x7FF00000000007A2], dtype="<u8").view("<f8")[0]  # R's NA in doubles: the NaN with payload 1954
-EXACT = 2**53  # whole numbers up to here are doubles exactly
+EXACT = 2**53  # largest whole number up to which doubles are exact
 NUMBERS = ("integer", "double", "integer64")
-DAYS = (-719_162, 2_932_896)  # years 1 to 9999, those of Python's dates
-SECONDS = 9e12  # from 1970, either way: what 64 bits hold in microseconds
+DAYS = (-719_162, 2_932_896)  # years 1 to 9999, the range of Python's dates
+SECONDS = 9e12  # before or after 1970; microseconds then fit 64 bits
 CATEGORY = "category of "
 COLUMNS = "columns.json"
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column as numbers.
+    """One column of a frame as numbers.
 
     Attributes
     ----------
@@ -62,15 +61,16 @@ class Column:
     type : str
         The R type.
     values : array (n,)
-        Of the type's entry in ``STORED``.  Text and factors are 1, 2, ... into ``levels``; dates
-        count days, times count seconds from 1970-01-01 UTC.
+        The numbers, in the storage type ``STORED[type]``.  Text and factors are codes 1, 2, ... of ``levels``.  Dates
+        are days since 1970-01-01.  Times are seconds since 1970-01-01 UTC.
     levels : list of str, optional
+        Distinct values of text, or levels of a factor.
     ordered : bool
-        Of a factor.
+        Whether a factor is ordered.
     tz : str, optional
         Time zone of a ``POSIXct``.
     dtype : str, optional
-        The pandas type that it had, for the way back; R keeps it with the frame.
+        The original pandas type, which :func:`decode` restores.  R keeps this name with the frame.
     """
 
     name: str
@@ -82,23 +82,23 @@ class Column:
     dtype: str | None = None
 
     def meaning(self) -> dict[str, Any]:
-        """Everything but the numbers, for json."""
+        """The description of the column without its numbers, as JSON values."""
         meaning = {name: value for name, value in vars(self).items() if name != "values" and value is not None}
         return meaning if self.type == "factor" else {key: value for key, value in meaning.items() if key != "ordered"}
 
 
 def encode(frame: pd.DataFrame) -> list[Column]:
-    """The columns of a frame for R, without the index.
+    """Encode the columns of a frame for R, without the index.
 
-    Whole numbers are R integers where they fit 32 bits, doubles up to 2^53, ``integer64`` (R's
-    package bit64) beyond.  NaN, None, NaT and NA all become NA.  Times keep microseconds (1698 to
-    2242; R counts seconds in doubles), and their zone where it has a name, else they are in UTC.
+    A column of whole numbers becomes R integers if all fit 32 bits, otherwise doubles if none exceeds 2^53, otherwise
+    ``integer64`` (R's package bit64).  NaN, None, NaT and NA become NA.  Times between 1698 and 2242 keep their
+    microseconds; R stores seconds as doubles.  A time zone without a name becomes UTC.
 
     Raises
     ------
     InputError
-        Names that are no text or occur twice; a column of mixed or unknown type; text with a
-        null character, numbers of more than 63 bits.
+        A column name is not a text or occurs twice, a column has a mixed or unknown type, a text contains a
+        null character, or a whole number has more than 63 bits.
     """
     for name in frame.columns:
         if not isinstance(name, str):
@@ -112,25 +112,28 @@ def encode(frame: pd.DataFrame) -> list[Column]:
 
 
 def decode(columns: list[Column]) -> pd.DataFrame:
-    """The frame of some columns.
+    """Make a frame from encoded columns.
 
-    Logical and integer columns with missing values become pandas' nullable types; a ``Date``
-    becomes ``date32[day][pyarrow]``, text ``str``.  Where a column came from pandas, and R did not
-    change its kind, it has its old type again; categories that were intervals, objects other
-    than text, or mixed stay the text that they are in R.
+    Logical and integer columns with missing values get pandas' nullable types, a ``Date`` gets
+    ``date32[day][pyarrow]``, and text gets ``str``.  If a column came from pandas and R did not
+    change its type, it gets its original pandas type.  Categories that R cannot represent (intervals, mixed types,
+    objects other than text) are texts.
 
     Raises
     ------
     InputError
-        Dates and times that Python does not have; an unknown time zone.
+        A date or time is outside Python's range, or a time zone is unknown.
     """
     return pd.DataFrame({column.name: _restored(_decode(column), column) for column in columns})
 
 
 def save(frame: pd.DataFrame, folder: str | Path) -> None:
-    """Write a frame into an empty folder, for R's ``load_frame``; only this user can read the files (mode 0600).
+    """Write a frame to an empty folder, for R's ``load_frame``.  Only the user can read the files (mode 0600).
 
-    InputError as :func:`encode`.
+    Raises
+    ------
+    InputError
+        For the reasons given in :func:`encode`.
     """
     columns = encode(frame)
     files = [Path(folder) / f"{number}.bin" for number in range(1, len(columns) + 1)]
@@ -143,7 +146,7 @@ def save(frame: pd.DataFrame, folder: str | Path) -> None:
 
 
 def load(folder: str | Path) -> pd.DataFrame:
-    """Read a frame that :func:`save` or R's ``save_frame`` wrote."""
+    """Read a frame that was written by :func:`save` or by the R function ``save_frame``."""
     meanings = json.loads((Path(folder) / COLUMNS).read_text(encoding="utf-8"))["columns"]
     return decode(
         [
@@ -174,7 +177,7 @@ def _encode(series: pd.Series, name: str) -> Column:
     if kind == "POSIXct":
         times: Any = series.dt
         instants = series if times.tz is None else times.tz_convert("UTC").dt.tz_localize(None)
-        instants = guarded(  # pandas quotes the time
+        instants = guarded(  # the message of pandas would quote the confidential time
             lambda: instants.astype("datetime64[us]"),
             (ValueError, OverflowError),
             lambda kind: InputError(f"column {name!r} has times too far away for microseconds; leave them out"),
@@ -190,7 +193,7 @@ def _encode(series: pd.Series, name: str) -> Column:
 
 
 def _name(dtype: Any) -> str:
-    """The name from which pandas makes the same type again.  ``str(dtype)`` does not tell all types of text apart."""
+    """The name from which pandas makes the type again.  ``str(dtype)`` is the same for several text types."""
     if isinstance(dtype, pd.ArrowDtype) and pa.types.is_string(dtype.pyarrow_dtype):
         return "utf8[pyarrow]"
     if isinstance(dtype, pd.StringDtype) and dtype.na_value is pd.NA:
@@ -199,7 +202,7 @@ def _name(dtype: Any) -> str:
 
 
 def _zone(tz: Any) -> str:
-    """The name of a time zone, to R as well; UTC for naive times and zones without a name (R reads UTC+1 as west)."""
+    """The name of a time zone in R.  It is UTC for naive times and for zones without a name (R reads UTC+1 as west)."""
     try:
         return ZoneInfo(str(tz)).key
     except (KeyError, ValueError, OSError):
@@ -207,7 +210,7 @@ def _zone(tz: Any) -> str:
 
 
 def _not_in_r(texts: list[str]) -> bool:
-    """Whether some text has a null character, at which R ends it, or half a character (a lone surrogate)."""
+    """Whether a text contains a null character, at which R cuts it off, or half a character (a lone surrogate)."""
     whole = "".join(texts)
     with suppress(UnicodeEncodeError):
         whole.encode()
@@ -222,7 +225,7 @@ def _check_text(levels: list[str], codes: NDArray[Any], name: str) -> None:
 
 
 def _kind(series: pd.Series, name: str) -> Type:
-    """The R type of a column that is not categorical; "integer" for all whole numbers."""
+    """The R type of a column that is not categorical.  It is "integer" for whole numbers of any size."""
     types, dtype = pd.api.types, series.dtype
     if types.is_bool_dtype(dtype):
         return "logical"
@@ -257,7 +260,7 @@ def _kind(series: pd.Series, name: str) -> Type:
 
 
 def _whole(series: pd.Series, name: str, missing: NDArray[np.bool_]) -> Column:
-    """A column of whole numbers in the smallest R type that holds them."""
+    """Encode whole numbers in the smallest R type that can represent them."""
     dtype = _name(series.dtype)
     present = series[~missing]
     low, high = (int(present.min()), int(present.max())) if len(present) else (0, 0)
@@ -309,7 +312,7 @@ def _decode(column: Column) -> pd.Series:
             Exception,
             lambda kind: InputError(f"column {column.name!r} has a time zone that Python does not know, {column.tz!r}"),
         )
-    return pd.Series(np.where(missing, np.nan, values))  # R's NA is a NaN of its own, pandas has one
+    return pd.Series(np.where(missing, np.nan, values))  # R's NA is a special NaN; pandas has only one NaN
 
 
 def _check_range(values: NDArray[np.float64], low: float, high: float, name: str) -> None:
@@ -322,7 +325,7 @@ def _check_range(values: NDArray[np.float64], low: float, high: float, name: str
 
 
 def _restored(series: pd.Series, column: Column) -> pd.Series:
-    """The column in the pandas type that it had, where that still fits what it holds."""
+    """Restore the original pandas type of a column, if its values still fit this type."""
     dtype, factor = column.dtype, column.type == "factor"
     if dtype is None or _name(series.dtype) == dtype:
         return series
@@ -345,7 +348,7 @@ def _restored(series: pd.Series, column: Column) -> pd.Series:
 
 
 def _recategorized(series: pd.Series, dtype: str) -> pd.Series:
-    """A factor whose categories had another type has them again, if their texts are those."""
+    """Restore the original type of a factor's categories, if the texts of the restored categories are the same."""
     text = series.cat.categories
     try:
         was: Any = pd.api.types.pandas_dtype(dtype)

@@ -1,7 +1,7 @@
-"""The R session behind the bridge: started by the first call, never by an import.
+"""The R session that rpy2 runs.  It is started by the first call of a function, not by an import.
 
-The R code is that of the R package (``r_bridge/R``), which is shipped with this one, so both go the same way.  An
-error of R is an :class:`RError` with R's message, its warnings are Python warnings.
+The session uses code of the R package in ``r_bridge/R``, which is part of the Python package.  An error of R is raised
+as an :class:`RError` with R's message, and a warning of R is a Python warning.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ T = TypeVar("T")
 
 HERE = Path(__file__).parent
 PACKAGE = HERE.parent
-R_PACKAGE = (PACKAGE if (PACKAGE / "r_bridge").is_dir() else PACKAGE.parent) / "r_bridge"  # of a wheel, of a clone
+R_PACKAGE = (PACKAGE if (PACKAGE / "r_bridge").is_dir() else PACKAGE.parent) / "r_bridge"  # in a wheel, in a clone
 SOURCES = (*(R_PACKAGE / "R" / f"{name}.R" for name in ("exchange", "design", "calibration")), HERE / "r.R")
 
 
 class RError(SurveySynthError):
-    """R or an R package is missing, or R stopped; R's own message may quote the data that it was given."""
+    """R or an R package is missing, or R stopped with an error.  The message of R may quote confidential data."""
 
 
 def in_session(work: Callable[P, T]) -> Callable[P, T]:
-    """The function with rpy2's own conversions, whatever thread calls it and whatever conversions are set there."""
+    """Decorate a function so that it uses rpy2's default conversions in every thread."""
 
     @wraps(work)
     def within(*arguments: P.args, **named: P.kwargs) -> T:
@@ -48,12 +48,12 @@ def in_session(work: Callable[P, T]) -> Callable[P, T]:
 
 @in_session
 def session(*packages: str) -> Any:
-    """``rpy2.robjects`` of an R session with the packages; R is started if it does not run yet.
+    """Load R packages and return ``rpy2.robjects``.  R is started if it does not run yet.
 
     Parameters
     ----------
     *packages : str
-        Names of R packages, which are loaded and not attached.
+        Names of R packages.  They are loaded, but not attached.
 
     Returns
     -------
@@ -63,7 +63,7 @@ def session(*packages: str) -> Any:
     Raises
     ------
     RError
-        What is missing, and the command that installs it.
+        R, rpy2 or an R package is missing.  The message gives the command that installs it.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def _start() -> Any:
     if shutil.which("R") is None and "R_HOME" not in os.environ:
         raise RError("R is not installed: apt-get install r-base-core r-cran-survey, or see https://cran.r-project.org")
     if importlib.util.find_spec("_rinterface_cffi_api") is None:
-        os.environ.setdefault("RPY2_CFFI_MODE", "ABI")  # rpy2 without its compiled part, and without complaints
+        os.environ.setdefault("RPY2_CFFI_MODE", "ABI")  # the mode without compiled code; rpy2 would warn otherwise
     robjects = guarded(
         lambda: importlib.import_module("rpy2.robjects"),
         Exception,
@@ -101,7 +101,7 @@ def _start() -> Any:
 
 @cache
 def _code() -> Any:
-    """The R code of this package, in an environment of its own."""
+    """An R environment with the R functions of this package."""
     robjects = _start()
     code = robjects.r("new.env")()
     for source in SOURCES:
@@ -111,24 +111,24 @@ def _code() -> Any:
 
 @in_session
 def call(function: str, /, *arguments: Any, **named: Any) -> Any:
-    """Call one of this package's R functions; where R warns, so does Python.
+    """Call an R function of this package.  Warnings of R become Python warnings.
 
     Parameters
     ----------
     function : str
-        Its name.
+        Name of the function.
     *arguments, **named
-        Objects as rpy2 takes them.
+        Arguments of the function, which rpy2 converts.
 
     Returns
     -------
-    R object, as rpy2 has it
-        The function's value.
+    rpy2 object
+        The value of the function.
 
     Raises
     ------
     RError
-        R stopped; its message.
+        R stopped with an error; the message is that of R.
 
     Examples
     --------
@@ -145,7 +145,7 @@ def call(function: str, /, *arguments: Any, **named: Any) -> Any:
 
 
 def vector(values: NDArray[Any]) -> Any:
-    """An R vector of the same bits: integers of 4 bytes, doubles, or 8 bytes that are integers to R's bit64."""
+    """Return an R vector with the same bits: 4-byte integers, or 8-byte doubles, which are also R's ``integer64``."""
     robjects = session()
     kind, bits = (robjects.IntVector, "<i4") if values.dtype.itemsize == 4 else (robjects.FloatVector, "<f8")
     same: Any = np.ascontiguousarray(values).view(bits)
@@ -154,24 +154,24 @@ def vector(values: NDArray[Any]) -> Any:
 
 @in_session
 def inclusion_probabilities(size: ArrayLike, n: int) -> Floats:
-    """Inclusion probabilities (N,) by R's ``sampling::inclusionprobabilities``, to check ours against.
+    """Compute inclusion probabilities by R's ``sampling::inclusionprobabilities``, to check those of this package.
 
     Parameters
     ----------
     size : array (N,)
-        Size of each unit.
+        Size of each of N units.
     n : int
         Sample size.
 
     Returns
     -------
     float array (N,)
-        Adds up to n.
+        Inclusion probabilities, which add up to n.
 
     Raises
     ------
     RError
-        R or its package sampling is not installed, or it stopped.
+        R or its package sampling is not installed, or R stopped with an error.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Messages of the package for users of R: functions, arguments and values under their names in R."""
+"""Translation of the messages of the package for users of R: functions, arguments and values get their R names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 from ..models.registry import MODELS
 from ..privacy.mechanisms import MECHANISMS
 
-ARGUMENTS = {  # that are set elsewhere in R
+ARGUMENTS = {  # arguments that are set in another way in R
     "lonely_psu": "options(survey.lonely.psu = {})", "combined": "svrepdesign(combined.weights = {})",
 }  # fmt: skip
 CONSTRUCTORS = {"LogTransform()": '"log"', "FBP.paper(": 'fbp(weights = "paper", variance = "paper", '}
@@ -17,18 +17,18 @@ MADE_IN_R = (
     "AsinhTransform", "CountRisk", "IdentificationRule", "IdentityTransform", "LipschitzRisk",
     "MarginalRisk", "NormalScores", "Outcome", "PairwiseRisk",
 )  # fmt: skip
-# after a model's name in reports, which may be a common word
+# words after a model's name in reports; the name itself may be a common word
 VERB = r"(?= (?:is|has|needs|cannot|models|synthesizes)\b)"
 
-TYPES = {  # of columns, where a message says "of type"
+TYPES = {  # types of columns, after the words "of type" in a message
     "bool": "logical", "boolean": "logical", "date32[day][pyarrow]": "Date", "category": "factor", "str": "character",
     "object": "character", "int64": "integer", "Int64": "integer", "float64": "double",
 }  # fmt: skip
-OBJECTS = {  # after "..., not"
+OBJECTS = {  # types of arguments, after the words ", not" in a message
     "bool": "logical", "str": "character", "int": "a number", "float": "a number", "dict": "a list", "list": "a vector",
     "NoneType": "NULL",
 }  # fmt: skip
-SENTENCES = [  # advice that R gives in another way
+SENTENCES = [  # advice in Python code, and its wording for R
     (r"frame\['(\w+)'\]\.fillna\('missing'\), or in a plan \[columns\.\1\] missing = 'category'",
      r'design <- update(design, \1 = ifelse(is.na(\1), "missing", as.character(\1)))'),
     (r"\(frame\['(\w+)'\](?: - pd\.Timestamp\('1970-01-01'\))?\)\.dt\.days", r"as.numeric(\1)"),
@@ -38,15 +38,18 @@ SENTENCES = [  # advice that R gives in another way
 ]  # fmt: skip
 TRUTH = "True|False|None"
 
-QUOTED = r"(?<!\w)'[^'\n]*'(?!\w)"  # not the one of the paper's
+QUOTED = r"(?<!\w)'[^'\n]*'(?!\w)"  # but no apostrophe as in "the paper's"
 NESTED = r"\{[^{}\n]*\}|\[[^\[\]\n]*\]|\([^()\n]*\)"
 VALUE = re.compile(rf"{QUOTED}|\"[^\"\n]*\"|(?:True|False|None)\b|\d[\d_]*(?:\.\d+)?(?:e-?\d+)?\b|{NESTED}|\.\.\.")
-KEY = re.compile(r"""(['"])(\w+)\1: """)  # of a mapping
-WITHIN = re.compile(rf"(?P<call>\b[A-Z]\w*\((?:[^()\n]|\([^()\n]*\))*\))|{VALUE.pattern}")  # what brackets hold
+KEY = re.compile(r"""(['"])(\w+)\1: """)  # a key of a dict
+WITHIN = re.compile(rf"(?P<call>\b[A-Z]\w*\((?:[^()\n]|\([^()\n]*\))*\))|{VALUE.pattern}")  # inside brackets
 
 
 def in_words_of_r(text: str) -> str:
-    """``mechanism=PseudoPosterior(c1=0.5)`` is ``mechanism = pseudo_posterior(c1 = 0.5)``; quoted names stay."""
+    """Translate a message for users of R.
+
+    ``mechanism=PseudoPosterior(c1=0.5)`` becomes ``mechanism = pseudo_posterior(c1 = 0.5)``.  Quoted names are kept.
+    """
     functions = _functions()
     for python, r in SENTENCES:
         text = re.sub(python, r, text)
@@ -55,7 +58,7 @@ def in_words_of_r(text: str) -> str:
 
 @cache
 def _functions() -> dict[str, str]:
-    """The function of R for every class of Python."""
+    """Names of Python classes, with the names of the R functions that make them."""
     named = {name: re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower() for name in MADE_IN_R} | OTHER_NAMES
     named |= {mechanism.__name__: mechanism.in_r for mechanism in MECHANISMS.values()}
     return named | {model.kind.__name__: model.in_r for model in MODELS.values()}
@@ -110,7 +113,7 @@ def _word(match: re.Match[str], functions: dict[str, str]) -> str:
 
 
 def _argument(match: re.Match[str]) -> str:
-    """``name = value``, or the name alone where it is only mentioned, as in ``epsilon=``."""
+    """Translate ``name=value`` to ``name = value``, and a mere mention such as ``epsilon=`` to the name."""
     name, text = match["argument"], match.string
     if match["value"] is not None:
         value = _value(match["value"])
@@ -119,7 +122,7 @@ def _argument(match: re.Match[str]) -> str:
 
 
 def _value(text: str) -> str:
-    """A literal of Python as a literal of R."""
+    """Translate a Python literal to an R literal."""
     if text[0] in "'\"":
         return f'"{text[1:-1]}"'
     if text in {"True", "False", "None"}:

@@ -1,4 +1,4 @@
-"""Studies of the accuracy and privacy of releases: measures over repeated samples, coverage, an audit by attack."""
+"""Studies of releases: accuracy over repeated samples, coverage of intervals, and an audit of privacy by attacks."""
 
 from ..estimation.intervals import overlap
 from .measures import summarize

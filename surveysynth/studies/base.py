@@ -1,10 +1,12 @@
-"""Studies of repeated samples.  Replicates are made and stored one by one, so that a study can go on after a stop.
+"""Studies of repeated samples.  The results of each sample are stored at once, so that a stopped study can continue.
+
+A *replicate* is one sample with its results.
 
     out/settings.json           settings of every replicate, including the seed
     out/replicates/00001/ ...   one folder for each finished replicate, which is complete or does not exist
 
-A public or simulated population needs no protection.  So a study may have a seed, and the seed is stored in the folder
-of the study, so that the study can be repeated and continued.
+A public or simulated population needs no protection.  So the seed of a study may be stored in its folder, and the
+study can be repeated and continued.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ class Replicates:
     Attributes
     ----------
     settings : dict
-        The settings of every replicate, including the seed, in the form in which JSON reads them.
+        The settings of every replicate, including the seed, after conversion to JSON and back.
     kept : list of Replicate
         The replicates, in the order of their numbers.
     """
@@ -70,15 +72,15 @@ class Replicates:
     kept: list[Replicate]
 
     def all(self, name: str) -> pd.DataFrame:
-        """The results of a given name, from all replicates."""
+        """Return the results of a given name, from all replicates."""
         return stacked([one.frames.get(name, pd.DataFrame()) for one in self.kept])
 
     def first(self, name: str) -> pd.DataFrame:
-        """The results of a given name, from the first replicate."""
+        """Return the results of a given name, from the first replicate."""
         return self.kept[0].frames.get(name, pd.DataFrame())
 
     def failures(self, columns: Sequence[str]) -> pd.DataFrame:
-        """A table of the failures, with one row for each."""
+        """Return a table with one row for each failure in any replicate."""
         return pd.DataFrame([row for one in self.kept for row in one.failures], columns=list(columns))
 
     @property
@@ -97,18 +99,19 @@ def repeat(
     scheduler: str | None = None,
     out: str | Path | None = None,
 ) -> Replicates:
-    """Replicates 1 to R of a study.  Replicates that the folder lacks are made and stored there, one by one.
+    """Make replicates 1 to R of a study.  Replicates that are stored in the folder are read from there.
 
     Parameters
     ----------
     work, shared, workers, scheduler
-        As for :func:`surveysynth.tasks.run`.
+        See :func:`surveysynth.tasks.run`.
     settings : dict
         The settings of every replicate, including the seed.
     replicates : int
         The number R of replicates.
     out : str or Path, optional
-        The folder, which is made if it does not exist.  Without a folder nothing is stored.
+        The folder, which is made if it does not exist.  Each new replicate is stored there as soon as it is finished.
+        Without a folder nothing is stored.
 
     Raises
     ------
@@ -122,15 +125,15 @@ def repeat(
     with tempfile.TemporaryDirectory() if out is None else nullcontext(str(out)) as name:
         folder = Path(name)
         _claim(folder, settings)
-        for left in (folder / "replicates").glob(".*"):  # left by a study that was killed
-            shutil.rmtree(left, ignore_errors=True)
+        for unfinished in (folder / "replicates").glob(".*"):  # from a study that was killed
+            shutil.rmtree(unfinished, ignore_errors=True)
         folders = {number: folder / "replicates" / f"{number:05d}" for number in range(1, replicates + 1)}
-        todo = [number for number, place in folders.items() if not place.is_dir()]
+        todo = [number for number, path in folders.items() if not path.is_dir()]
         with bar("samples", replicates, replicates - len(todo)) as advance:
             for done in run(work, shared, todo, workers=workers, scheduler=scheduler):
                 _keep(done, folders[done.number])
                 advance()
-        return Replicates(settings, [_read(number, place) for number, place in folders.items()])
+        return Replicates(settings, [_read(number, path) for number, path in folders.items()])
 
 
 @contextmanager
@@ -145,19 +148,19 @@ def recorded(failures: list[dict[str, Any]] | None, **what: Any) -> Iterator[Non
 
 
 def stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """The rows of all frames in one frame, which is empty if no frame has rows."""
+    """Concatenate frames.  The result is empty if no frame has rows."""
     frames = [frame for frame in frames if len(frame)]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
 def seed_of(*key: int) -> int:
-    """A separate seed for each purpose: the first key is the entropy, the other keys stand for the purpose."""
+    """Derive a separate seed for each purpose.  The first number is the study's seed, the others denote the purpose."""
     entropy, *purpose = key
     return int(np.random.SeedSequence(entropy, spawn_key=purpose).generate_state(1, np.uint64)[0])
 
 
 def entropy(out: str | Path | None, seed: int | None) -> int:
-    """The seed that was given, otherwise the seed of the study in the folder, otherwise a new random seed."""
+    """Return the given seed, otherwise the seed of the study in the folder, otherwise a new random seed."""
     check_seed(seed)
     if seed is not None:
         return int(seed)
@@ -199,9 +202,9 @@ def _claim(out: Path, settings: dict[str, Any]) -> None:
 
 
 def folder_and_seed(out: str | Path | None, seed: int | None) -> tuple[Path | None, int]:
-    """The folder and the seed of a study that has a folder for every cell.
+    """Return the folder and the seed of a study that consists of several studies, each in a subfolder.
 
-    If the study was begun before, the seed is that of the cells in the folder, unless a seed is given.
+    Without a given seed, the seed of the first existing subfolder is used, or else a new random seed.
     """
     folder = None if out is None else Path(out)
     begun = [] if folder is None else sorted(folder.glob(f"*/{SETTINGS}"))
@@ -211,7 +214,7 @@ def folder_and_seed(out: str | Path | None, seed: int | None) -> tuple[Path | No
 
 
 def _keep(done: Replicate, folder: Path) -> None:
-    """Write a replicate to its folder, completely or not at all."""
+    """Write a replicate to a folder, completely or not at all."""
     with whole_folder(folder, mode=0o755) as staging:
         for name, frame in done.frames.items():
             if len(frame):

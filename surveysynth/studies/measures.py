@@ -1,9 +1,12 @@
 """The accuracy of estimates: measures of one estimate, and summaries of these measures over repeated samples.
 
-The frames have one row for each estimate.  The columns are ``estimate, se, ci_low, ci_high, truth``; the domain (the
-``by`` columns, "all" for a margin); ``statistic``; the method that made the estimate: ``method`` ("confidential",
-"fbs", "fbp", "laplace"), ``setting`` ("paper", "default", "debias", "local", "strict"), ``delta``
-(Lipschitz bound of one data set), ``m`` and ``epsilon``; and ``replicate``, the number of the sample.
+The frames of estimates have one row for each estimate, with the columns
+
+- ``estimate, se, ci_low, ci_high`` and the true value ``truth``;
+- ``statistic``, and the domain: the ``by`` columns, with "all" for a margin;
+- ``method`` ("confidential", "fbs", "fbp", "laplace"), ``setting`` ("paper", "default", "debias", "local", "strict"),
+  ``delta`` (Lipschitz bound of one data set), ``m`` (number of data sets) and ``epsilon``;
+- ``replicate``, the number of the sample.
 """
 
 from __future__ import annotations
@@ -24,25 +27,25 @@ ROUNDING = 1e-9  # rounding error of an estimate that equals the truth by constr
 
 
 def covers(low: ArrayLike, high: ArrayLike, truth: ArrayLike) -> NDArray[np.bool_]:
-    """Whether the interval covers the truth; a missing interval (NaN) does not."""
+    """Whether an interval covers the truth, up to rounding error.  A missing interval (NaN) does not cover it."""
     truth = np.asarray(truth, dtype=float)
     slack = ROUNDING * np.abs(truth)
     return (np.asarray(low, dtype=float) <= truth + slack) & (np.asarray(high, dtype=float) >= truth - slack)
 
 
 def cv(estimate: ArrayLike, se: ArrayLike) -> Floats:
-    """Coefficient of variation: standard error over the absolute estimate; NaN if the estimate is 0."""
+    """Coefficient of variation: the standard error over the absolute estimate, or NaN if the estimate is 0."""
     size = np.abs(np.asarray(estimate, dtype=float))
     return np.asarray(se, dtype=float) / np.where(size > 0, size, np.nan)
 
 
 def beside_confidential(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """The estimates, with the estimates of the confidential sample for the same domain in columns ``confidential_*``.
+    """Add the estimates of the confidential sample for the same domain and statistic, in columns ``confidential_*``.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
-        Estimates from one sample, or from several samples with numbers in ``replicate``.
+        Estimates from one sample, or from several samples that are numbered in column ``replicate``.
     by : list of str
         Columns of the domain.
     """
@@ -60,25 +63,24 @@ def summarize(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     Parameters
     ----------
     estimates : pandas.DataFrame
-        One row for each estimate and replicate.
+        One row for each estimate and sample.
     by : list of str
         Columns of the domain.
 
     Returns
     -------
     pandas.DataFrame
-        ``method, setting, delta, m, epsilon, <by>, statistic, truth, replicates`` and
+        ``method, setting, delta, m, epsilon, <by>, statistic, truth, replicates`` (the number of samples that have the
+        estimate) and
 
         - ``coverage``, the coverage of the 95% interval, and ``coverage_se``, the Monte Carlo standard error of the
           coverage,
-        - ``ci_length`` and ``cv``, means over the replicates without NaN,
-        - ``se_ratio`` and ``length_ratio``, the mean standard error and the mean interval length, each over the mean
-          for the confidential sample in the same replicates,
-        - ``bias`` and ``rmse``, the bias and the root mean squared error of the estimates over the replicates,
-        - ``rmse_ratio``, the RMSE over the RMSE of the confidential sample,
-        - ``overlap``, the mean overlap of the interval with the interval of the confidential sample.
-
-        ``replicates`` is the number of replicates that have a row.
+        - ``ci_length`` and ``cv``, means over the samples without NaN,
+        - ``se_ratio`` and ``length_ratio``, the mean standard error and the mean interval length, each divided by the
+          mean for the confidential data of the same samples,
+        - ``bias`` and ``rmse``, the bias and the root mean squared error of the estimates over the samples,
+        - ``rmse_ratio``, the RMSE divided by the RMSE of the confidential estimates,
+        - ``overlap``, the mean overlap of the interval with the confidential interval.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Writing of the results of a study: a folder with tables and a summary."""
+"""Writing of the tables and the summary of a study."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ test_that("a script makes nothing without being told to", {
   in_home(function(home, log) {
     base <- make_python(file.path(home, "base"))
     expect_error(suppressMessages(surveysynth_setup(base, package = "the-wheel")),
-                 "nobody can be asked here, so nothing was made; say ask = FALSE.*-m venv", class = "surveysynth_setup_error")
+                 "nobody can be asked here, so nothing was made; set ask = FALSE.*-m venv", class = "surveysynth_setup_error")
     expect_false(file.exists(log))
     expect_false(file.exists(file.path(home, "r-surveysynth")))
   })

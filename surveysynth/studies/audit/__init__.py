@@ -1,1 +1,1 @@
-"""A membership attack that measures the file again in every game, as a test of the epsilon that a mechanism states."""
+"""A test of the stated epsilon by membership attacks: an intruder tells from noisy tables whether a record is there."""

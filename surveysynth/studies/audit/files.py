@@ -1,4 +1,4 @@
-"""Files with a planted record, which is the most exposed record and the one about which an intruder asks.
+"""Files with a planted record: a record that is easy to detect, and about which an intruder asks.
 
 - ``x10``, ``x100``: the outcome of the record with the median outcome is multiplied by 10 or 100;
 - ``heavy``: the outcome and the survey weight of this record are multiplied by 10;
@@ -38,7 +38,7 @@ FILE = 1  # key of the seed of the sample
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would show confidential values
 class AuditedFile:
-    """The file in which records are planted.
+    """A file in which a record can be planted.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class PlantedFile:
         Row of the planted record, from 0.
     formula, outcome : str
     bounds, population_total
-        As for :class:`AuditedFile`.
+        See :class:`AuditedFile`.
     """
 
     design: SurveyDesign
@@ -99,7 +99,7 @@ class PlantedFile:
 
 
 def workers(n: int, seed: int) -> AuditedFile:
-    """A sample of the census workers.
+    """Draw a sample of n census workers.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def workers(n: int, seed: int) -> AuditedFile:
 def own(
     frame: pd.DataFrame, formula: str, *, weights: str, bounds: tuple[float, float], population_total: float
 ) -> AuditedFile:
-    """An agency's own file.  All results of the audit are then internal.
+    """Prepare an agency's own file.  All results of the audit are then internal.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def own(
 
 
 def plant(file: AuditedFile, how: Planted) -> PlantedFile:
-    """The file with a planted record of the given kind, and its version with a typical value."""
+    """Make the file with a planted record of the given kind, and the same file with a typical record."""
     y = SurveyDesign(file.frame, weights=file.weights).numeric(file.outcome)
     row = int(np.argsort(y, kind="stable")[y.size // 2])
     if how == "two-modes":
@@ -163,9 +163,10 @@ def plant(file: AuditedFile, how: Planted) -> PlantedFile:
 
 
 def two_modes(y: Floats, row: int) -> tuple[Floats, float]:
-    """Outcomes in two modes (n,), with the record ``row`` in the lower mode, and a value of the upper mode for it.
+    """Return outcomes (n,) in two modes, and a value of the upper mode for the planted record ``row``.
 
-    Both modes have the same number of other records; if this is not possible, the upper mode has one more.
+    In the returned outcomes, record ``row`` is in the lower mode.  Both modes have the same number of other records;
+    if n is even, the upper mode has one more.
     """
     n = y.size
     ordered, size = np.sort(y), max(int(TAIL * n), 1)

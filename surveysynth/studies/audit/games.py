@@ -1,19 +1,18 @@
-"""Games of noisy tables: a file is measured with or without the planted record, and an intruder reads every table.
+"""Games: a file is measured with or without the planted record, and an intruder reads the noisy tables.
 
-There are three sides: the file with the planted record (``in``); the file with blanked values of this record, which are
-not counted (``blank``); and the file with a typical value of this record (``replaced``).  Every game measures the file
-again.
+Each game has new noise.  It is played on one of three sides: the file with the planted record (``in``), the file in
+which this record is not counted (``blank``), or the file with a typical value of this record (``replaced``).
 
-The intruder knows all other records and the public numbers, and sees every noisy table with its groups of cells.  Let h
-be the true count of a cell without the record, s what the record's value adds to it, unit / epsilon the scale of the
-noise, and c the noisy count.  Then
+The intruder knows all other records and the public numbers, and sees every noisy table with its groups of cells.  For
+the planted record's group of cells, let h be the true count without the record, s the contribution of the record's
+value, c the noisy count, and unit / epsilon the scale of the Laplace noise.  Then
 
     (|c - h| - |c - h - s|) epsilon / unit
 
-is exactly the log likelihood ratio of "the record has this value" over "the record is blanked".  If a mechanism does
-not do what it states, the edges and the number of the groups may reveal more.  Files that are drawn from the tables
-must not reveal more than the tables.  As statistics from a file, a game stores the shares of the file's records at or
-above the planted record's cells of the outcome and of the weight.
+is exactly the log likelihood ratio of "the record has this value" over "the record is not counted".  The grouping of
+cells may reveal more, if a mechanism does not keep its stated epsilon.  A synthetic file that is drawn from the tables
+must not reveal more than the tables.  Its statistics are the shares of records whose cell of the outcome, or of the
+weight, is that of the planted record or higher.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ Codes = NDArray[np.intp]
 Side = Literal["in", "blank", "replaced"]
 
 SIDES: tuple[Side, ...] = get_args(Side)
-STATED = {"blank": 1.0, "replaced": 2.0}  # stated multiple of epsilon for the other side of a pair
+STATED = {"blank": 1.0, "replaced": 2.0}  # stated epsilon between "in" and this side, as a multiple
 _KINDS = {"counts": "", "scores": ", scores", "products": ", products"}
 FILES = 10  # every tenth game draws a file, which takes as long as a hundred measurements
 
@@ -46,14 +45,14 @@ FILES = 10  # every tenth game draws a file, which takes as long as a hundred me
 def noisy_tables(
     file: PlantedFile, side: Side, epsilon: float, games: int, rng: np.random.Generator
 ) -> pd.DataFrame:  # fmt: skip
-    """Play games on one side of a file, with the noise of releases; the generator is for drawn files.
+    """Play games on one side of a file.  ``rng`` draws synthetic files; the noise of the tables is never seeded.
 
     Returns
     -------
     pandas.DataFrame
-        One row per game: ``planted_{k}`` and ``typical_{k}``, the evidence for either value of the record in table k;
-        ``groups_{k}``, the edges of its groups as one number; ``files_outcome`` and ``files_weight``, shares of the
-        records of a file in the planted record's cells, missing if no file was drawn.
+        One row per game.  ``planted_{k}`` and ``typical_{k}`` are the log likelihood ratios of the planted and of the
+        typical value, from table k.  ``groups_{k}`` is one number that represents the grouping of cells in table k.
+        ``files_outcome`` and ``files_weight`` are the statistics of a synthetic file, missing if none was drawn.
     """
     design = file.typical if side == "replaced" else file.design
     row, others = file.row, np.arange(design.n) != file.row
@@ -73,7 +72,7 @@ def noisy_tables(
 
 
 def stated(file: PlantedFile, epsilon: float) -> list[tuple[str, float]]:
-    """The name and the epsilon of every table."""
+    """Return the name and the stated epsilon of every noisy table."""
     tables = _measured(file, file.typical, epsilon)
     return [
         (variable.name + (f" by {by}" if (by := table.by or table.earlier) else "") + _KINDS[table.kind], table.epsilon)
@@ -91,14 +90,14 @@ def _measured(file: PlantedFile, design: SurveyDesign, epsilon: float, blank: in
 
 
 def _cells(file: PlantedFile, design: SurveyDesign) -> tuple[Codes, Codes]:
-    """Cells of outcome and weight of every record (n,), (n,)."""
+    """Return the cells of the outcome (n,) and of the weight (n,) of every record."""
     outcome = Cells.for_outcome(Outcome(bounds=file.bounds)).codes(design.column(file.outcome), file.outcome)
     weight = Cells.for_weights(WEIGHT_BOUNDS, file.mean_weight)
     return outcome, weight.codes_of_numbers(np.asarray(design.weights, dtype=np.float64))
 
 
 def _read(tables: NoisyTables, cells: tuple[Codes, Codes]) -> list[tuple[NoisyTable, Codes, Codes]]:
-    """Every table, with the level and the cell of each record in it."""
+    """Return every noisy table, with the level of its classifying variable and the cell of each record."""
     found = []
     for variable, code in zip(tables.variables, cells, strict=True):
         for table in variable.tables:
@@ -124,7 +123,7 @@ def _evidence(
 def _file_shares(
     tables: NoisyTables, public: pd.DataFrame, cells: tuple[Codes, Codes], row: int, rng: np.random.Generator
 ) -> dict[str, float]:  # fmt: skip
-    """Draw one file.  Return its share of records in the planted record's outcome cell or higher; also of weights."""
+    """Draw a synthetic file.  Return the shares of its records in the planted record's cells or higher cells."""
     fit = fit_measurements(tables, public)
     codes: dict[str, Codes] = {}
     for (name, variable), coefficients in zip(fit.variables.items(), fit.draws(1, rng)[0], strict=True):

@@ -1,13 +1,14 @@
-"""From games to an empirical epsilon: a test is chosen on one half of them, and judged on the other.
+"""The empirical epsilon: a test is chosen on one half of the games, and evaluated on the other half.
 
-Under (epsilon, delta)-differential privacy of a pair of files an event has P(in) <= e^epsilon P(out) + delta, and the
-other way round, whatever the event is.  So
+Let P(in) be the probability of an event on the side with the planted record, and P(out) on the other side.  Under
+(epsilon, delta)-differential privacy P(in) <= e^epsilon P(out) + delta for every event, also with the sides exchanged.
+So
 
     log( (lower limit of P(in) - delta) / upper limit of P(out) ),
 
 with limits of Clopper & Pearson (1934), is a lower limit of epsilon (Jagielski, Ullman & Oprea 2020, section 4).  Each
-limit is missed with a probability of 2.5% at the most: 5% together.  The event is chosen on other games, so that
-choosing costs nothing.
+of the two limits fails with a probability of at most 2.5%, so that the result fails with at most 5%.  The event is
+chosen on other games, so that no correction for the choice is necessary.
 """
 
 from __future__ import annotations
@@ -27,22 +28,22 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of the chosen test on the other half of the games.
+    """The result of the chosen test on the second half of the games.
 
     Attributes
     ----------
     direction : str
-        "in": the event is likelier with the planted record; "out": without it.
+        "in" if the event is likelier with the planted record, "out" if it is likelier without this record.
     games : int
-        Number of games of either side on which it was judged.
+        Number of games in the second half, on the smaller side.
     hits, false_hits : int
-        Numbers of events on the side where it is likelier, and on the other side.
+        How often the event happened on the side where it is likelier, and on the other side.
     point : float
-        Log ratio of shares; half a game is added to either count.
+        Log ratio of the shares of the event on the two sides, with half a game added to each count.
     lower : float
-        Lower limit of epsilon at 95%; -inf if delta exceeds the share.
+        Lower confidence limit of epsilon.  It is -inf if the lower limit on the likelier side is not above delta.
     most : float
-        Largest lower limit that so many games can show: all hits, none of them false.
+        The lower limit if the event happened in every game of one side and in none of the other.
     """
 
     direction: str
@@ -55,22 +56,22 @@ class Verdict:
 
 
 def judge(inside: Floats, outside: Floats, delta: float = 0.0, level: float = LEVEL) -> Verdict:
-    """The empirical epsilon between two sides.
+    """Estimate epsilon between two sides of games.
 
     Parameters
     ----------
-    inside, outside : float arrays (games, parts)
-        Statistics that the intruder reads from each release, which tend to be larger "in".  The first half of the
-        games chooses the test.
+    inside, outside : float arrays (games, statistics)
+        Statistics that the intruder computes in each game, on the side with the planted record and on the other side.
+        The test is chosen on the first half of the games.
     delta : float
         Delta of the guarantee.
     level : float
-        Largest probability with which a lower limit exceeds epsilon.
+        Largest probability with which the lower limit exceeds epsilon.
 
     Notes
     -----
-    Candidates are each part alone and the linear discriminant of Fisher (1936), with every threshold, in both
-    directions.
+    The test compares a score with a threshold.  The candidate scores are each statistic and the linear discriminant of
+    Fisher (1936), with every threshold, in both directions.
     """
     cut = len(inside) // 2, len(outside) // 2
     weights = [*np.eye(inside.shape[1]), discriminant(inside[: cut[0]], outside[: cut[1]])]
@@ -98,7 +99,7 @@ def lower_epsilon(
     hits: Counts | int, games: int, false_hits: Counts | int, false_games: int, delta: float = 0.0,
     level: float = LEVEL,
 ) -> Floats:  # fmt: skip
-    """Lower limit of epsilon from counts of an event, as numbers or arrays."""
+    """Lower confidence limit of epsilon from the counts of an event on the two sides."""
     low, _ = clopper_pearson(hits, games, level)
     _, high = clopper_pearson(false_hits, false_games, level)
     with np.errstate(divide="ignore"):
@@ -106,7 +107,7 @@ def lower_epsilon(
 
 
 def clopper_pearson(hits: Counts | int, games: int, level: float = LEVEL) -> tuple[Floats, Floats]:
-    """Lower and upper limit of a probability, each missed with a probability of at most half the level."""
+    """Lower and upper confidence limit of a probability.  Each limit fails with a probability of at most level / 2."""
     hits = np.asarray(hits, dtype=np.float64)
     few, many = np.maximum(hits, 1.0), np.minimum(hits, games - 1.0)
     low = np.where(hits > 0, betaincinv(few, games - few + 1, level / 2), 0.0)
@@ -115,7 +116,7 @@ def clopper_pearson(hits: Counts | int, games: int, level: float = LEVEL) -> tup
 
 
 def best_threshold(likely: Floats, rare: Floats, delta: float = 0.0, level: float = LEVEL) -> tuple[float, float]:
-    """The threshold of the scores that shows the largest epsilon between the sides, and this epsilon."""
+    """Return the threshold of the scores that gives the largest lower limit of epsilon, and this limit."""
     thresholds = np.unique(np.concatenate([likely, rare]))
     counts: Sequence[Counts] = [
         side.size - np.searchsorted(np.sort(side), thresholds, side="left") for side in (likely, rare)
@@ -126,7 +127,7 @@ def best_threshold(likely: Floats, rare: Floats, delta: float = 0.0, level: floa
 
 
 def discriminant(inside: Floats, outside: Floats) -> Floats:
-    """Weights of the parts (parts,) that separate the sides best if both are normal with one covariance."""
+    """Weights of Fisher's linear discriminant between the two sides (statistics,)."""
     difference = inside.mean(axis=0) - outside.mean(axis=0)
     within = np.atleast_2d(np.cov(inside, rowvar=False)) + np.atleast_2d(np.cov(outside, rowvar=False))
     return np.asarray(np.linalg.pinv(within) @ difference)

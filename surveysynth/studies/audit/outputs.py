@@ -1,4 +1,4 @@
-"""Table, figure and summary of an audit."""
+"""Table, figure and summary of an audit.  A cell is a planted record with an epsilon (:mod:`.study`)."""
 
 from __future__ import annotations
 
@@ -19,23 +19,27 @@ from .study import Cell, Cells
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
-FEW = 20  # least number of games with a file from which files are judged
+FEW = 20  # least number of games with a synthetic file, for a test of files
 LOOKS = {"blank": ("#0b6fa4", "o"), "replaced": ("#d9820f", "s")}
 INTERNAL = "Internal: it is of the confidential file, and of one of its records.\n"
 FAILURES = ["replicate", "error", "reason"]
 
 
 def verdicts(cells: Cells) -> pd.DataFrame:
-    """The empirical epsilon of every cell and relation, with the stated one.
+    """Compare the empirical epsilon with the stated epsilon, for every cell, relation and part of a release.
 
     Returns
     -------
     pandas.DataFrame
-        ``file, n, planted, epsilon``; ``relation``: the record "blank" or "replaced" on the other side; ``part``: a
-        noisy table, "all tables", or "files"; ``stated``: epsilon of the part, or twice that; ``pairs`` of games,
-        ``judged`` of them; ``direction``, ``hits`` and ``false_hits`` of the test, ``empirical`` and its lower limit
-        ``lower`` at 95%, and ``most``, the largest limit that so many games can show: :class:`.limits.Verdict`.  The 5%
-        are shared among the parts.  ``surveysynth``: the version.
+        ``file, n, planted, epsilon``, the cell, and
+
+        - ``relation``: whether the record is "blank" or "replaced" on the other side;
+        - ``part``: a noisy table, "all tables", or "files";
+        - ``stated``: the stated epsilon of the part, or twice this epsilon if the record is replaced;
+        - ``pairs`` of games, ``judged`` (games in the second half), ``direction, hits, false_hits, most`` of
+          :class:`.limits.Verdict`, ``empirical`` (its ``point``) and ``lower``.  The limits of all parts of a cell and
+          relation hold together at 95%;
+        - ``surveysynth``: the version.
     """
     rows = []
     for cell, study in cells:
@@ -56,7 +60,7 @@ def verdicts(cells: Cells) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Read:
-    """What the intruder reads in a part of a release: (games, statistics) on either side, and a share of epsilon."""
+    """The statistics of a part of a release, (games, statistics) on each side, and the part's share of epsilon."""
 
     part: str
     share: float
@@ -65,7 +69,7 @@ class Read:
 
 
 def by_table(cell: Cell, sides: list[pd.DataFrame], relation: str) -> list[Read]:
-    """The parts that are judged: each noisy table by its own epsilon, all tables, and files drawn from them."""
+    """Return the statistics of each noisy table, of all tables together, and of the synthetic files."""
     each = stated(plant(cell.file, cell.planted), cell.epsilon)
     tables = range(len(each))
 
@@ -78,7 +82,7 @@ def by_table(cell: Cell, sides: list[pd.DataFrame], relation: str) -> list[Read]
         found.append(Read(name, epsilon / cell.epsilon, *(llr(side, k)[:, None] for side in sides)))
     ratios = [np.column_stack([llr(side, k) for k in tables]) for side in sides]
     groups = [side[[f"groups_{k}" for k in tables]].to_numpy() for side in sides]
-    # groups can tell either way
+    # the number for the groups may be larger or smaller with the planted record
     whole = [np.column_stack([r.sum(axis=1), r, g, -g]) for r, g in zip(ratios, groups, strict=True)]
     files = [side[["files_outcome", "files_weight"]].dropna().to_numpy() for side in sides]
     found.append(Read("all tables", 1.0, *whole))
@@ -86,7 +90,7 @@ def by_table(cell: Cell, sides: list[pd.DataFrame], relation: str) -> list[Read]
 
 
 def failures(cells: Cells) -> pd.DataFrame:
-    """Refused replicates with the reason, one row each."""
+    """Return a table of the failed replicates with the errors."""
     return stacked([study.failures(FAILURES).assign(**_keys(cell)) for cell, study in cells])
 
 
@@ -97,11 +101,12 @@ def _keys(cell: Cell) -> dict[str, Any]:
 
 
 def write(cells: Cells, out: str | Path) -> list[Path]:
-    """Write ``audit.csv``, ``failures.csv``, ``summary.txt`` and ``audit.png``; for an agency's file all are internal.
+    """Write ``audit.csv``, ``failures.csv``, ``summary.txt`` and ``audit.png``.
 
     Returns
     -------
     list of Path
+        The files.  For an agency's own file all of them are internal.
     """
     folder, table = Path(out), verdicts(cells)
     written = write_files(folder, {"audit": table, "failures": failures(cells)}, describe(table, cells))
@@ -111,7 +116,7 @@ def write(cells: Cells, out: str | Path) -> list[Path]:
 
 
 def describe(table: pd.DataFrame, cells: Cells) -> str:
-    """The summary of an audit, cell by cell."""
+    """Return the text of ``summary.txt``."""
     lines = [
         f"A membership attack on the noisy tables (surveysynth {__version__}): the intruder knows all other records,",
         "and everything is measured with the planted record and without it. The test is chosen on one half of",
@@ -140,7 +145,7 @@ def describe(table: pd.DataFrame, cells: Cells) -> str:
 
 
 def _figure(table: pd.DataFrame, path: Path) -> Path:
-    """Empirical epsilons and their lower limits, relative to the stated ones, with one line per cell."""
+    """Draw empirical epsilons and their lower limits, relative to the stated ones, with one line per cell and part."""
     from matplotlib.figure import Figure  # not pyplot, which would choose a window system for the whole process
 
     names = [f"{row['planted']}, epsilon {row['epsilon']:g}, {row['part']}" for row in table.to_dict("records")]

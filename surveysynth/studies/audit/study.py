@@ -1,8 +1,9 @@
-"""A membership attack in which every game measures the file again.
+"""An audit of the epsilon that a mechanism states, by membership attacks in repeated games (:mod:`.games`).
 
-The intruder knows all other records and asks about the most exposed record.  A cell is a planted record and an epsilon.
-Each cell has a folder of its own, so that an audit can be stopped, continued and extended.  A replicate is some
-hundreds of games on every side.
+A game measures a file, with or without a planted record.  An intruder who knows all other records tells from the noisy
+tables whether the planted record is there.  A cell of the audit is a planted record with an
+epsilon.  Each cell has its own folder, so that an audit can be stopped, continued and extended.  A replicate is a batch
+of 500 games on each side.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Cells = Sequence[tuple["Cell", Replicates]]
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class Cell:
-    """One cell of an audit.
+    """One cell of an audit: a planted record with an epsilon.
 
     Attributes
     ----------
@@ -56,7 +57,7 @@ class Cell:
         return f"{self.file.name}_{self.planted}_{self.epsilon:g}"
 
     def describe(self) -> dict[str, Any]:
-        """The settings of every game."""
+        """Return the settings of every game."""
         f = self.file
         return {
             "file": f.name, "n": len(f.frame), "population_total": f.population_total, "formula": f.formula,
@@ -66,7 +67,7 @@ class Cell:
 
 
 def one_batch(cell: Cell, number: int) -> Replicate:
-    """One replicate: games on every side.  If an error occurs, it is recorded and the replicate has no games."""
+    """Play the games of one replicate.  If an error occurs, it is recorded and the replicate has no games."""
     began, failures, parts = time.perf_counter(), list[dict[str, Any]](), []
     with recorded(failures, replicate=number):
         file = plant(cell.file, cell.planted)
@@ -79,7 +80,7 @@ def one_batch(cell: Cell, number: int) -> Replicate:
 
 
 def _key(cell: Cell) -> tuple[int, ...]:
-    """The purpose of the random numbers of a cell, as keys of a seed."""
+    """Numbers from which the seeds of a cell are derived (:func:`surveysynth.studies.base.seed_of`)."""
     return 10, PLANTED.index(cell.planted), round(1000 * cell.epsilon)
 
 
@@ -95,24 +96,24 @@ def audit(
     out: str | Path | None = None,
     seed: int | None = None,
 ) -> list[tuple[Cell, Replicates]]:
-    """Plant records, and measure the file with and without each of them in repeated games.
+    """Plant records, and measure the file with and without each planted record in repeated games.
 
-    :func:`.outputs.verdicts` computes from these games how well an intruder can tell the sides apart.
+    :func:`.outputs.verdicts` computes the empirical epsilon from these games.
 
     Parameters
     ----------
     file : AuditedFile, optional
         The file; by default a sample of the census workers.
     epsilon, planted
-        Each combination is a cell; see :mod:`.files` and :mod:`.games`.
+        Each combination is a cell.  The planted records are described in :mod:`.files`.
     pairs : int
         Number of games on every side, which is rounded up to whole replicates.
     n : int, optional
         Number of records of the sample; default 201.
     workers, scheduler
-        As for :func:`surveysynth.tasks.run`.
+        See :func:`surveysynth.tasks.run`.
     out : str or Path, optional
-        Folder that has a folder for every cell.  An audit that was stopped continues from there.
+        Folder that gets a subfolder for every cell.  An audit that was stopped continues from there.
     seed : int, optional
 
     Returns

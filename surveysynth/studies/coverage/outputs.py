@@ -1,4 +1,7 @@
-"""Tables, a figure and a summary of a coverage study."""
+"""Tables, figures and summary of a coverage study.
+
+A cell is a population with a sample size, a mechanism and an epsilon.  A level is a category of a margin of the tables.
+"""
 
 from __future__ import annotations
 
@@ -28,20 +31,20 @@ LOOKS = {
     "strict": ("#0b6fa4", "o", "-"), "strict-earlier": ("#0b6fa4", "D", ":"), "pseudo": ("#d9820f", "o", "-"),
     "pseudo-debias": ("#d9820f", "^", "--"), "censored": ("#7a3b8f", "o", "-"), "laplace": ("#3f8f3f", "D", "-"),
 }  # fmt: skip
-NOMINAL, ENOUGH, LEVEL = 0.95, 0.93, 0.05  # nominal coverage; least coverage; level of all tests together
+NOMINAL, ENOUGH, LEVEL = 0.95, 0.93, 0.05  # nominal coverage; least acceptable coverage; significance level
 RATIOS = (0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 30, 100, 300, 1000, 3000)  # ticks
 FAR = 5.0  # error of the grand mean, in confidential standard errors, from which a release is ruined
 
 
 def by_level(cells: Cells) -> pd.DataFrame:
-    """The summary of every cell in every level of every margin.
+    """Summarize every cell in every level of every margin.
 
     Returns
     -------
     pandas.DataFrame
-        ``population, n`` and the columns of :func:`surveysynth.studies.summarize`, by ``margin, level``; ``bias_se``,
-        bias over the mean standard error; ``own_coverage``, that of the confidential sample; ``surveysynth``, the
-        version that made it.
+        ``population, n``, the columns of :func:`surveysynth.studies.summarize` by ``margin, level`` without ``setting``
+        and ``delta``, ``bias_se`` (bias over mean standard error), ``own_coverage`` (coverage of the confidential
+        intervals) and ``surveysynth`` (version).
     """
     parts = []
     for cell, study in cells:
@@ -55,26 +58,27 @@ def by_level(cells: Cells) -> pd.DataFrame:
         table["bias_se"] = table["bias"] / table.pop("mean_se")
         table.insert(0, "n", cell.n)
         table.insert(0, "population", cell.population.name)
-        table["epsilon"] = cell.epsilon  # the confidential rows are those of the same samples
+        table["epsilon"] = cell.epsilon  # also for the confidential estimates from the same samples
         parts.append(table.drop(columns=["setting", "delta"]))
     return stacked(parts).assign(surveysynth=__version__)
 
 
 def by_margin(table: pd.DataFrame, cells: Cells) -> pd.DataFrame:
-    """Means of the summaries over the levels of each margin.
+    """Average the summaries over the levels of each margin.  The public counts are left out.
 
     Returns
     -------
     pandas.DataFrame
-        ``population, n, method, epsilon, m, statistic, margin``, number of ``levels``, and
+        ``population, n, method, epsilon, statistic, margin, m``, numbers of ``samples`` and ``levels``, and
 
-        - ``coverage``, its Monte Carlo standard error ``coverage_se`` over samples, ``own_coverage``;
-        - ``bias`` and ``rmse`` over the truth, ``rmse_ratio`` and ``length_ratio`` over the confidential sample's;
-        - ``lowest``: the least coverage of a level; ``below``: levels whose coverage is below .93, or below the
-          confidential sample's own where that is lower, at a Holm-adjusted 5% over all levels of the cell.
+        - ``coverage``, its Monte Carlo standard error ``coverage_se``, and ``own_coverage``;
+        - ``bias`` and ``rmse`` as shares of the true value, ``rmse_ratio`` and ``length_ratio``;
+        - ``lowest``, the lowest coverage of a level, and ``bias_se``, the value that is largest in absolute value;
+        - ``below``, the number of levels whose coverage is significantly below .93 and below ``own_coverage``, by
+          tests at 5% with Holm's correction over all levels of a statistic in the cell.
     """
-    given = (table["margin"] == "all") & (table["statistic"] == "count")  # the population total is public
-    given |= table["ci_length"] == 0  # and counts of strata are, where units of a stratum weigh the same
+    given = (table["margin"] == "all") & (table["statistic"] == "count")  # the public population total
+    given |= table["ci_length"] == 0  # public counts of strata, if all units of a stratum have the same weight
     table = table[~given]
     table = table.assign(relative_bias=table["bias"] / table["truth"], relative_rmse=table["rmse"] / table["truth"])
     table["below"] = _below(table)
@@ -90,7 +94,7 @@ def by_margin(table: pd.DataFrame, cells: Cells) -> pd.DataFrame:
 
 
 def _below(table: pd.DataFrame) -> pd.Series:
-    """Whether a level's coverage is too low, by exact binomial tests with Holm's correction within each cell."""
+    """Whether a level's coverage is too low, by exact binomial tests with Holm's correction by cell and statistic."""
     hits = (table["coverage"] * table["replicates"]).round()
     p = pd.Series(binom.cdf(hits, table["replicates"], np.minimum(ENOUGH, table["own_coverage"])), index=table.index)
     out = pd.Series(False, index=table.index)
@@ -103,7 +107,7 @@ def _below(table: pd.DataFrame) -> pd.Series:
 
 
 def _coverage_error(cells: Cells) -> pd.DataFrame:
-    """Monte Carlo standard error of the coverage of a margin, from the mean over levels in each sample."""
+    """Monte Carlo standard error of the mean coverage over the levels of a margin, for each cell and statistic."""
     parts = []
     for cell, study in cells:
         e = study.all("estimates").merge(cell.population.truths(), on=["margin", "level", "statistic"])
@@ -115,12 +119,12 @@ def _coverage_error(cells: Cells) -> pd.DataFrame:
 
 
 def failures(cells: Cells) -> pd.DataFrame:
-    """Samples without a release, with the reasons."""
+    """Return a table of the samples without a release, with the errors."""
     return stacked([study.failures(["replicate", "error", "reason"]).assign(**_keys(cell)) for cell, study in cells])
 
 
 def ruined(cells: Cells) -> pd.DataFrame:
-    """Numbers of releases whose grand mean or proportion is over 5 confidential standard errors off, by cell."""
+    """Count the releases whose grand mean or proportion is wrong by over 5 confidential standard errors, by cell."""
     parts = []
     for cell, study in cells:
         e = study.all("estimates").merge(cell.population.truths(), on=["margin", "level", "statistic"])
@@ -156,7 +160,7 @@ def write(cells: Cells, out: str | Path) -> list[Path]:
 
 
 def describe(margins: pd.DataFrame, cells: Cells) -> str:
-    """The summary of a coverage study, cell by cell."""
+    """Return the text of ``summary.txt``."""
     lines = [
         f"95% intervals on repeated samples of real populations (surveysynth {__version__}).",
         "Means over the levels of each margin.  Coverage with its Monte Carlo standard error, own: the confidential",
@@ -186,7 +190,7 @@ def describe(margins: pd.DataFrame, cells: Cells) -> str:
 
 
 def _figure(table: pd.DataFrame, path: Path, *, title: str) -> Path:
-    """Coverage and RMSE ratio against epsilon, with one line per mechanism."""
+    """Draw coverage and RMSE ratio against epsilon, with one line per mechanism."""
     from matplotlib.figure import Figure  # not pyplot, which would choose a window system for the whole process
 
     statistics = list(dict.fromkeys(table["statistic"]))

@@ -1,4 +1,4 @@
-"""Real populations from which samples are drawn: amounts, counts, shares, categories, and files of one's own."""
+"""Real populations from which samples are drawn.  The outcomes are amounts, counts, shares or categories."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ QUANTILES = 0.1, 0.5, 0.9
 POPULATION_SEED = 2026  # resampled populations do not depend on the seed of a study
 HOUSEHOLDS, AGES, ADULTS = 30_000, [0, 35, 50, 65, 120], [16, 30, 45, 60, 120]
 POOR, YES_OR_NO = 0.6, ["yes", "no"]  # poverty line as a share of the median income
-ACTIVITIES = {1: "full time", 2: "part time", 3: "unemployed", 5: "retired"}  # by eusilc's codes
+ACTIVITIES = {1: "full time", 2: "part time", 3: "unemployed", 5: "retired"}  # codes of column pl030 in eusilc
 ANY_ACTIVITY = [*ACTIVITIES.values(), "other"]
-PSU, TAKE = 40, 20  # units of a made-up PSU, and units of a PSU in a sample
-ALIKE = 3.0  # noise over the outcome's spread in the order by which units form PSUs: their icc is about .07
+PSU, TAKE = 40, 20  # units of an artificial PSU, in the population and in a sample
+ALIKE = 3.0  # ratio of noise to outcome, in the ranks by which units form PSUs; the icc is about .07
 ONE = "weight of one unit"
 COINSURANCE, PLANS = [-1.0, 0.1, 3.9, 5.0], ["free", "some", "most"]  # cuts of log(coinsurance in percent + 1)
 
@@ -51,7 +51,7 @@ class RealPopulation:
     name : str
     frame : pandas.DataFrame
     formula : str
-        Formula of the models.  The predictors are the margins of the tables.
+        Formula of the models.  There is a table by each predictor, called a margin.
     schema : Outcome
         Public facts about the outcome, for strict releases.
     strata : str
@@ -61,7 +61,7 @@ class RealPopulation:
     psu : str, optional
         Column of PSUs.  If given, samples have two stages.
     take : int or str
-        Number of units of every PSU in a sample, or the column that has it.
+        Number of units drawn from a PSU, or the column with this number.
     unit : str, optional
         Column of the units that epsilon protects, if these are groups of records.
     weight : {"synthesize", "public"}
@@ -94,36 +94,36 @@ class RealPopulation:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Public lowest and highest outcome (InputError for a category)."""
+        """Public lowest and highest outcome.  A category has no bounds (InputError)."""
         if self.schema.bounds is None:
             raise InputError(f"{self.outcome!r} is a category, which has no bounds")
         return self.schema.bounds
 
     @property
     def asked(self) -> dict[str, Any]:
-        """The statistics of the tables, as arguments."""
+        """The statistics of the tables, as arguments of :func:`surveysynth.estimate`."""
         return {"statistic": self.statistics} | ({"quantiles": QUANTILES} if "quantile" in self.statistics else {})
 
     @property
     def margins(self) -> tuple[str, ...]:
-        """The predictors, by each of which there is a table."""
+        """The predictors.  There is a table by each predictor."""
         return tuple(formula_columns(self.formula.split("~")[1]))
 
     def sample(self, n: int, seed: int) -> SurveyDesign:
-        """A stratified sample with probability proportional to size."""
+        """Draw a stratified sample of n units with probability proportional to size."""
         stages: dict[str, Any] = {} if self.psu is None else {"psu": self.psu, "take": self.take}
         rng = np.random.default_rng(seed)
         return draw_sample(self.frame, n=n, strata=self.strata, size=self.size, rng=rng, **stages)
 
     def truths(self) -> pd.DataFrame:
-        """The true values, as ``margin, level, statistic, truth``.  The grand total has the margin "all"."""
+        """Return the true values, as ``margin, level, statistic, truth``.  The grand total has the margin "all"."""
         everybody = SurveyDesign(self.frame.assign(**{ONE: 1.0}), weights=ONE)
         table = by_margin(lambda margin: estimate(everybody, self.outcome, [margin], **self.asked), self.margins)
         return table[["margin", "level", "statistic", "estimate"]].rename(columns={"estimate": "truth"})
 
 
 def by_margin(tables: Callable[[str], pd.DataFrame], margins: tuple[str, ...]) -> pd.DataFrame:
-    """One table from the tables of all margins, with the grand total only once.
+    """Stack the tables of all margins, with the grand total only once.
 
     The columns ``margin`` and ``level`` are first.  For quantiles ``statistic`` includes the probability, and for
     proportions ``level`` includes the category.
@@ -179,7 +179,7 @@ def households() -> RealPopulation:
 
 
 def poverty() -> RealPopulation:
-    """The population of :func:`households` with the outcome whether income is below 60% of the median: 15% are poor.
+    """The population of :func:`households` with the outcome ``poor``: whether income is below 60% of the median (15%).
 
     Raises
     ------
@@ -198,8 +198,8 @@ def poverty() -> RealPopulation:
 def persons() -> RealPopulation:
     """Approximately 27,000 persons of 16 years or more with an income of their own, in 15,000 households of eusilc.
 
-    Households are resampled with replacement.  They are the PSUs, of which a sample takes all these members, and the
-    units that epsilon protects.
+    Households are resampled with replacement.  A household is a PSU, and the unit that epsilon protects.  A sample
+    contains all persons of a sampled household.
 
     Raises
     ------
@@ -232,12 +232,12 @@ def _earners() -> pd.DataFrame:
 
 
 def _eusilc(rows: str, **kinds: str) -> pd.DataFrame:
-    """Columns of an R expression on eusilc of the package laeken, each converted to the given R type."""
+    """Read columns from an R expression on eusilc of the package laeken, each converted to the given R type."""
     return columns_of_r("laeken", "eusilc", rows, **kinds)
 
 
 def columns_of_r(package: str, data: str, rows: str, **kinds: str) -> pd.DataFrame:
-    """Columns of an R expression on the data of an R package, each converted to the given R type."""
+    """Read columns from an R expression on the data of an R package, each converted to the given R type."""
     from ...r.session import in_session, session
 
     @in_session
@@ -278,7 +278,7 @@ def shares() -> RealPopulation:
     """The share of the first earner in the income of a household, for 30,000 households of eusilc.
 
     An earner is 16 years or more and has an income.  Households are resampled with replacement from the 3,443
-    households with at least two earners.  For a beta regression, which does not model the weight, the weight is public.
+    households with at least two earners.  The weight is public, because a beta regression does not model it.
 
     Raises
     ------
@@ -325,8 +325,8 @@ def adults() -> RealPopulation:
     """A year's pay of 30,000 persons of 16 years or more, half of whom have no pay.
 
     They are resampled from approximately 11,500 persons of eusilc.  Positive pay is set to at least 100 and at most
-    200,000 euros.  Samples are simple random samples within strata, with public weights, as a mixture does not model
-    the weight.
+    200,000 euros.  Samples are simple random samples within strata.  The weight is public, because a mixture does not
+    model it.
 
     Raises
     ------
@@ -368,16 +368,16 @@ def activity() -> RealPopulation:
 
 
 def _resampled(rows: pd.DataFrame) -> tuple[pd.DataFrame, Floats]:
-    """30,000 rows, resampled with replacement, and random noise (30,000,) for their measure of size."""
+    """Resample 30,000 rows with replacement.  Return them with random noise (30,000,) for the measure of size."""
     rng = np.random.default_rng(POPULATION_SEED)
     drawn = rows.sample(HOUSEHOLDS, replace=True, random_state=rng, ignore_index=True)
     return drawn, rng.standard_normal(HOUSEHOLDS)
 
 
 def in_psus(population: RealPopulation) -> RealPopulation:
-    """The population in made-up PSUs of 40 units of the same stratum.
+    """Divide the strata of a population into artificial PSUs of 40 units.
 
-    Units are sorted by the outcome with much noise, so that the units of a PSU are a little alike.
+    Units are sorted by the outcome with much noise, so that the units of a PSU are slightly similar.
     """
     rng, frame = np.random.default_rng(POPULATION_SEED), population.frame
     score = frame[population.outcome].rank() / len(frame)
@@ -405,7 +405,7 @@ POPULATIONS: dict[StudyPopulation, Callable[[], RealPopulation]] = {
 
 
 def population(name: StudyPopulation) -> RealPopulation:
-    """One of the package's populations, by name.
+    """Return one of the package's populations by its name.
 
     Raises
     ------
@@ -419,7 +419,7 @@ def population(name: StudyPopulation) -> RealPopulation:
 def own(
     frame: pd.DataFrame, formula: str, *, bounds: tuple[float, float], strata: str, size: str, psu: str | None = None
 ) -> RealPopulation:
-    """A file of one's own, with an amount as the outcome, as a population.  Results are not for publication.
+    """Make a population of the user's own file, whose outcome is an amount.  Results are not for publication.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """The coverage of 95% intervals of each mechanism on repeated samples of a real population.
 
-A cell is a population, a sample size, a mechanism and an epsilon.  Each cell has a folder of its own, so that a study
-can be stopped, continued and extended.  All cells of the same population and size use the same samples.
+A cell of the study is a population with a sample size, a mechanism and an epsilon.  Each cell has its own folder, so
+that a study can be stopped, continued and extended.  All cells of the same population and size use the same samples.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from ..base import Replicate, Replicates, folder_and_seed, recorded, repeat, see
 from ..measures import CONFIDENTIAL
 from .populations import RealPopulation, by_margin
 
-LAST_YEAR, EARLIER_EPSILON = 1, 3.0  # stream of last year's samples, and epsilon of their noisy tables
+LAST_YEAR, EARLIER_EPSILON = 1, 3.0  # key of the seed of earlier samples, and epsilon of their noisy tables
 NUMBERS = ["estimate", "se", "ci_low", "ci_high"]
 KEYS = ["population", "n", "method", "epsilon"]
-LOG_SCALE = 20.0  # in asinh(y / (upper bound / LOG_SCALE^2)), for mechanisms without normal scores
-WEIGHT_BOUNDS = 0.02, 20.0  # bounds of a weight over N / n, for Laplace tables
+LOG_SCALE = 20.0  # outcomes are modelled as asinh(y / (upper bound / LOG_SCALE^2))
+WEIGHT_BOUNDS = 0.02, 20.0  # bounds of a weight as multiples of N / n, for Laplace tables
 
 Tables = Callable[[str], pd.DataFrame]  # returns the table by one margin
 Make = Callable[["Cell", SurveyDesign, int], Tables]
@@ -45,7 +45,7 @@ Make = Callable[["Cell", SurveyDesign, int], Tables]
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a study.
+    """One cell of a coverage study.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Cell:
         return f"{self.population.name}_{self.n}_{self.mechanism}_{self.epsilon:g}".replace(" ", "_")
 
     def describe(self) -> dict[str, Any]:
-        """The settings of every replicate."""
+        """Return the settings of every sample."""
         p = self.population
         return {
             "population": p.name, "N": len(p.frame), "formula": p.formula, "schema": p.schema.text,
@@ -79,7 +79,7 @@ class Cell:
 
 
 def release_tables(release: Release, population: RealPopulation) -> Tables:
-    """A function from a margin to the table of a release by this margin."""
+    """Return a function that makes the table of a release by a given margin."""
     return lambda margin: release.tables([margin], **population.asked).assign(m=release.m)
 
 
@@ -105,7 +105,7 @@ def _strict_with_earlier(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
 
 
 def _pseudo(cell: Cell, design: SurveyDesign, seed: int, *, debias: bool = False) -> Tables:
-    """Tables of a release under the papers' asymptotic mechanism; draws of FBS are exact."""
+    """Tables of a release under the papers' asymptotic mechanism, the pseudo posterior."""
     done = fit(
         design, _plain(cell, "flat"), epsilon=cell.epsilon, m=3, mechanism=PseudoPosterior(),
         population_total=len(cell.population.frame), seed=seed,
@@ -118,7 +118,7 @@ def _debiased(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
 
 
 def _censored(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
-    """Tables of a release under the papers' strict mechanism."""
+    """Tables of a release under the papers' strict mechanism, the censored likelihood."""
     done = fit(
         design, _plain(cell, "normal"), epsilon=cell.epsilon, m=3, mechanism=Censored(),
         population_total=len(cell.population.frame), seed=seed, warmup=500, draws=500,
@@ -135,7 +135,7 @@ def _laplace(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
 
 
 def _plain(cell: Cell, prior: Any) -> Synthesizer:
-    """The population's model if it has one; otherwise FBS as in the papers, on a scale that allows zeros."""
+    """The model of the population if it has one, otherwise FBS on an asinh scale, which allows zeros."""
     p = cell.population
     if p.model is not None:
         return p.model
@@ -145,7 +145,7 @@ def _plain(cell: Cell, prior: Any) -> Synthesizer:
 
 @dataclass(frozen=True)
 class Maker:
-    """The function by which a mechanism makes tables of a sample, and the mechanism's own key of random seeds."""
+    """The function that makes a mechanism's tables of a sample, and the mechanism's key of random seeds."""
 
     make: Make
     stream: int
@@ -158,7 +158,7 @@ MAKERS: dict[StudyMechanism, Maker] = {
 
 
 def one_sample(cell: Cell, number: int) -> Replicate:
-    """One replicate: the estimates of a mechanism from sample ``number``, and those of the sample itself."""
+    """Draw sample ``number``.  Return the confidential estimates and the estimates of the mechanism."""
     began, p, failures = time.perf_counter(), cell.population, list[dict[str, Any]]()
     design = p.sample(cell.n, seed_of(cell.seed, cell.n, number))
     maker = MAKERS[cell.mechanism]
@@ -199,9 +199,9 @@ def coverage_study(
     replicates : int
         Number of samples for every cell.
     workers, scheduler
-        As for :func:`surveysynth.tasks.run`.
+        See :func:`surveysynth.tasks.run`.
     out : str or Path, optional
-        Folder that has a folder for every cell.  A study that was stopped continues from there.
+        Folder that gets a subfolder for every cell.  A study that was stopped continues from there.
     seed : int, optional
 
     Returns
