@@ -1,4 +1,4 @@
-"""The tables of docs/results.md that are made from filed cells: strict releases, and other packages on the same samples.
+"""The tables of docs/results.md that are made from filed cells: strict releases, and other packages.
 
     python benchmarks/results_page.py
 

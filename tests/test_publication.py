@@ -353,10 +353,10 @@ def test_a_share_of_everybody_is_printed_with_its_interval_and_without_a_mark(re
     made = release.assign(here=lambda f: f["income"] > 0)
     for symbols in ("uk", "statcan"):
         (block,) = doc(made, ["gender"], symbols, outcome="here", statistic="proportion").blocks
-        assert block.cells["estimate"].tolist() == ["100.00"] * 3 and block.cells["ci_high"].tolist() == ["100.00"] * 3
+        assert block.cells["estimate"].tolist() == ["100.0"] * 3 and block.cells["ci_high"].tolist() == ["100.0"] * 3
         n = [float(count) for count in block.cells["n"]]
         low = [float(text) for text in block.cells["ci_low"]]
-        np.testing.assert_allclose(low, [100 * 0.025 ** (1 / count) for count in n], atol=0.006)
+        np.testing.assert_allclose(low, [100 * 0.025 ** (1 / count) for count in n], atol=0.051)
         assert block.marks == ("", "", "") and block.quality == ("", "", "")
 
 

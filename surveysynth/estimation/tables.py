@@ -412,9 +412,11 @@ def columns_of(
         part["prob"] = quantity.prob
     if contrast:
         part["contrast"] = contrast
-    both = interval.known_df(combined_of(quantity, results, degf, noise))
-    low, high = interval.limits(both)
     alone = len(results) == 1 and noise is None
+    both = interval.known_df(combined_of(quantity, results, degf, noise))
+    if not alone and quantity.statistic not in ("count", "total"):  # a mean in one PSU has no variance within a file
+        both = combining.Combined(both.estimate, np.where(degf > 0, both.se, np.nan), both.df)
+    low, high = interval.limits(both)
     if quantity.statistic == "count" and not contrast and not alone:  # alone: R's intervals, which may be negative
         low, high = interval.count_limits(both)
     if quantity.statistic in SHARES and not contrast:

@@ -1,4 +1,4 @@
-"""Rounding of tables: the number of decimals is determined by the standard errors."""
+"""Rounding of tables: the kind and the size of a statistic determine the number of decimals."""
 
 from __future__ import annotations
 
@@ -7,38 +7,47 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from ..estimation.quantities import SHARES
 from ..estimation.tables import QUANTITY
 
 NUMBERS = ["estimate", "se", "ci_low", "ci_high"]
 ERRORS = ["se", "ci_low", "ci_high"]
-DIGITS = 2  # digits of the smallest standard error; rounding changes a number by at most a twentieth of this error
-MOST = 6  # largest number of digits of the largest number
+DIGITS = {"total": 6}  # significant digits of the estimate of all; totals of amounts are rounded to them
+USUAL_DIGITS = 4  # digits of other numbers, which are never rounded to tens
+MOST = 8  # largest number of digits
 FIXED = "fixed by construction"  # words in the flag of a total
-LENGTH = 4  # approximate length of an interval in standard errors
 NONE = 1e-9  # a standard error below this share of the estimate is a rounding error
 
 
-def decimals(block: pd.DataFrame) -> int:
+def decimals(block: pd.DataFrame, *, percent: bool = False) -> int:
     """Return the number of decimals for one statistic of one outcome; -2 means that numbers are rounded to hundreds.
 
-    The smallest standard error gets two digits.  For a share of 0 or 1, whose standard error is 0, a quarter of the
-    length of the interval is used instead.
+    Counts are whole numbers, and shares have one decimal in percent.  Totals of amounts have six digits, and other
+    numbers four.  The estimate of all records, which is in the last row, has these digits, so all tables of a release
+    have the same decimals.  There are more decimals only if the standard error of all would be rounded to 0.
 
     Parameters
     ----------
     block : pandas.DataFrame
-        The rows of this statistic, with ``estimate`` and ``se``, and with ``ci_low`` and ``ci_high`` if known.
+        The rows of this statistic, with ``statistic``, ``estimate`` and ``se``.
+    percent : bool
+        Whether shares are in percent.
     """
-    numbers = block.reindex(columns=NUMBERS)
-    estimate, se, low, high = (numbers[c].to_numpy(dtype=float) for c in NUMBERS)
-    se = np.where((se == 0) & (low < high), (high - low) / LENGTH, se)
-    most = MOST - 1 - _magnitude(np.nanmax(np.abs(estimate), initial=1.0))
-    with np.errstate(invalid="ignore"):
-        real = se[se > NONE * np.abs(estimate)]
-    if real.size:
-        return min(most, DIGITS - 1 - _magnitude(real.min()))
-    there = estimate[np.isfinite(estimate)]
-    return 0 if np.allclose(there, np.round(there), rtol=NONE, atol=0) else most  # counts that the design fixes
+    statistic = str(block["statistic"].iloc[0])
+    if statistic == "count":
+        return 0
+    estimates = block["estimate"].to_numpy(dtype=float)
+    size = abs(estimates[-1]) if np.isfinite(estimates[-1]) else np.nanmax(np.abs(estimates), initial=0.0)
+    size, se = size or 1.0, float(block["se"].iloc[-1])
+    if statistic in SHARES:
+        places = 1 if percent else 3
+    elif statistic in DIGITS:
+        places = min(0, DIGITS[statistic] - 1 - _magnitude(size))
+    else:
+        places = max(0, USUAL_DIGITS - 1 - _magnitude(size))
+    if se > NONE * size:
+        places = max(places, -_magnitude(se))
+    return min(places, MOST - 1 - _magnitude(size))
 
 
 def shown(table: pd.DataFrame) -> pd.DataFrame:

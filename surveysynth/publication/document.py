@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from ..estimation.quantities import SHARES
 from ..estimation.tables import TOTAL
 from ..privacy.report import PrivacyReport
 from . import digits
@@ -16,7 +17,6 @@ from .quality import Symbols
 from .wording import Wording
 
 PERCENT = 100  # shares are printed in percent
-SHARES = ("proportion", "poverty_rate")
 IN_UNITS = ("mean", "total", "quantile")  # statistics in the unit of the outcome
 
 
@@ -152,7 +152,7 @@ class Document:
         meanings, low = dict[str, str](), 0.0
         for each in self.symbols.classes:
             which = "below" if low == 0 else "above" if each is self.symbols.worst else "between"
-            values = {"low": f"{100 * low:g}", "high": f"{100 * each.below:g}"}
+            values = {"low": f"{100 * low:g}", "high": f"{100 * each.below:g}", "points": f"{50 * low:g}"}
             meanings[each.name] = self.words(f"symbols.{which}", meaning=self.words(f"quality.{each.name}"), **values)
             low = each.below
         return meanings
@@ -211,11 +211,10 @@ def _block(
     name: str, block: pd.DataFrame, by: Sequence[str], notes: Sequence[tuple[int, ...]], places: int | None,
     facts: Facts, symbols: Symbols, words: Wording,
 ) -> Block:  # fmt: skip
-    share = block["statistic"].iloc[0] in SHARES
+    share, found = block["statistic"].iloc[0] in SHARES, symbols.ratings(block)
     block = block.assign(**{c: PERCENT * block[c] for c in NUMBERS}) if share else block
-    places = digits.decimals(block) if places is None else places
+    places = digits.decimals(block, percent=True) if places is None else places
     hidden = block["flag"].str.contains("suppressed").to_numpy(dtype=bool)
-    found = symbols.ratings(block)
     withheld = [symbols.withheld and each is symbols.worst for each in found]
     numbers = block[[*NUMBERS, "n"]].astype(float)
     numbers.loc[withheld, NUMBERS] = float("nan")

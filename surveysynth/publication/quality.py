@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import InputError
+from ..estimation.quantities import SHARES
 
 
 @dataclass(frozen=True)
@@ -51,14 +52,19 @@ class Symbols:
     def ratings(self, table: pd.DataFrame) -> pd.Series:
         """Return the :class:`QualityClass` of every row, or None.
 
-        The class depends on the coefficient of variation, the standard error over the absolute estimate.  A total
-        without error is in the best class.  Rows without a standard error and suppressed cells get None.  So do shares
-        of 0 or 1: their standard error is 0 although the interval has a length.
+        The class depends on the coefficient of variation, the standard error over the absolute estimate.  For shares
+        the standard error is divided by one half instead, so a share and its complement are in the same class.  A
+        total without error is in the best class.  An estimate without degrees of freedom is in the worst class, because
+        its error is unknown.  Other rows without a standard error, and suppressed cells, get None.  So do shares of 0
+        or 1: their standard error is 0 although the interval has a length.
         """
-        numbers = table.reindex(columns=["estimate", "se", "ci_low", "ci_high"])
-        estimate, se, low, high = (numbers[c].to_numpy(dtype=float, na_value=np.nan) for c in numbers)
+        numbers = table.reindex(columns=["estimate", "se", "ci_low", "ci_high", "df"])
+        estimate, se, low, high, df = (numbers[c].to_numpy(dtype=float, na_value=np.nan) for c in numbers)
+        share = table["statistic"].isin(SHARES).to_numpy() if "statistic" in table else False
         with np.errstate(divide="ignore", invalid="ignore"):
-            cv = np.where(se > 0, se / np.abs(estimate), np.where((se == 0) & ~(low < high), 0.0, np.nan))
+            cv = se / np.where(share, 0.5, np.abs(estimate))
+        cv = np.where(se > 0, cv, np.where((se == 0) & ~(low < high), 0.0, np.nan))
+        cv = np.where((df == 0) & ~np.isnan(estimate), np.inf, cv)
         limits = [each.below for each in self.classes[:-1]]
         at = np.searchsorted(limits, cv, side="right")
         found = [None if np.isnan(x) else self.classes[i] for x, i in zip(cv, at, strict=True)]

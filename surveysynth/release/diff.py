@@ -167,7 +167,7 @@ class Changes:
         """Describe cells, as in "mean of income, north: 1,020 -> 1,240 (difference 220, standard error 35)"."""
         texts = []
         for row, cell in zip(cells.to_dict("records"), named(cells, self.by), strict=True):
-            places = decimals(pd.DataFrame({"estimate": [row["new"]], "se": [row["se"]]}))
+            places = decimals(pd.DataFrame([{"statistic": row["statistic"], "estimate": row["new"], "se": row["se"]}]))
             old, new, off, se = (written(row[c], places) for c in ("old", "new", "difference", "se"))
             texts.append(f"{quantity(row)}, {cell}: {old} -> {new} (difference {off}, standard error {se})")
         return texts

@@ -122,7 +122,7 @@ class DomainEstimates(Contents):
         table = stacked(parts)
         flagged = flag(
             table, names, between=self.m > 1, min_cell=min_cell, cv_limit=cv_limit, whole=where is None,
-            modelled=self._modelled(table, names),
+            modelled=self._modelled(table, names), known_total=self.measured is not None,
         )  # fmt: skip
         if isinstance(where, str):
             flagged.attrs["where"] = where

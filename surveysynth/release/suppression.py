@@ -16,6 +16,7 @@ from ..estimation.tables import NUMBERS, QUANTITY, TOTAL
 from ..validation import positive, whole
 
 QUALITY_RULE = "This is a quality rule, not protection: whoever has the synthetic files can compute these cells."
+EXACT = 1e-12  # a standard error below this share of a count is a rounding error
 MODELLED = "not counted by these variables together: from the model alone"
 
 
@@ -28,6 +29,7 @@ def flag(
     cv_limit: float | None = None,
     whole: bool = True,
     modelled: NDArray[np.bool_] | None = None,
+    known_total: bool = False,
 ) -> pd.DataFrame:
     """Add a column ``flag`` to a table, and suppress small cells and complementary cells.
 
@@ -47,7 +49,10 @@ def flag(
     whole : bool
         Whether the table is of all records.  If it is, the weights are calibrated to its total count.
     modelled : bool array (rows,), optional
-        Whether no noisy table counts the variables of a cell together.  Such cells are flagged.
+        True for cells that follow from the model alone, because no noisy table counts their variables together.  These
+        cells are flagged.
+    known_total : bool
+        Whether the population total was declared as public.  The count of all records then has no error.
 
     Returns
     -------
@@ -71,9 +76,14 @@ def flag(
     if modelled is not None:
         mark(modelled, MODELLED)
     count = (table["statistic"] == "count").to_numpy()
-    public = count & (table["se"] == 0).to_numpy() & (table["n"] > 0).to_numpy()
+    everybody = whole & count & (table[by] == TOTAL).all(axis=1).to_numpy()
+    exact = (table["se"] <= EXACT * table["estimate"]).to_numpy() & (table["n"] > 0).to_numpy()
+    public = count & exact | everybody & known_total
+    table.loc[public, "se"] = 0.0
+    for limit in ("ci_low", "ci_high"):
+        table.loc[public, limit] = table.loc[public, "estimate"]
     mark(public, "public total: fixed by construction, without sampling error")
-    calibrated = whole & count & ~public & (table[by] == TOTAL).all(axis=1).to_numpy()
+    calibrated = everybody & ~public
     mark(calibrated, "calibrated total: fixed by construction, without a standard error")
     table.loc[calibrated, ["se", "df", "ci_low", "ci_high"]] = np.nan
     check_limits(min_cell, cv_limit)

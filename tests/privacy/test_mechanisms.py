@@ -396,7 +396,7 @@ def test_debias_takes_the_clamp_off(strict):
     [
         ({"population_total": None}, "needs population_total="),
         ({"unit": "region"}, "clamps record by record"),
-        ({"epsilon": None}, "how much privacy"),
+        ({"epsilon": None}, "give the privacy budget"),
         ({"mechanism": ss.Censored(9.0)}, "given twice"),
     ],
 )
