@@ -293,7 +293,7 @@ class _FitBias(Bias):
         return _Theta(draw.B - self.shift, self.true_root(draw.L), self.log_p, draw.b / steeper, draw.sigma / steeper)
 
     def with_fit(self, limits: _Limits, L: Floats) -> _FitBias:
-        """Return the bias with ``shift`` and ``shrink`` from ``limits``, which were computed at the true Sigma = L L'."""
+        """Return the bias with ``shift`` and ``shrink`` from ``limits``, which were computed for true Sigma = L L'."""
         inverse = np.linalg.inv(L)
         return replace(self, shift=limits.shift, shrink=lower_root(inverse @ limits.Sigma @ inverse.T))
 
@@ -313,7 +313,7 @@ class _FitBias(Bias):
 
 
 def _step(limit: _Limit, draw: _Theta, before: _FitBias) -> tuple[_FitBias, float]:
-    """Return the bias of estimates if the draw corrected by ``before`` is the truth, and the distance from ``before``."""
+    """Return the bias of estimates if the draw corrected by ``before`` is true, and its distance from ``before``."""
     truth, X = before.truth(draw), limit.pairs.X
     limits = limit(truth)
     after = before.with_fit(limits, truth.L)

@@ -155,7 +155,7 @@ class _CovarianceBias(Bias):
 
 
 def _step(limit: _Limit, draw: _Draw, before: _CovarianceBias) -> tuple[_CovarianceBias, float]:
-    """Return the bias of estimates if the draw corrected by ``before`` is the truth, and the distance from ``before``."""
+    """Return the bias of estimates if the draw corrected by ``before`` is true, and its distance from ``before``."""
     root, T_root = before.truth(draw)
     ratio = (np.linalg.solve(root, T_root) ** 2).sum(axis=1)
     Sigma_lim, deficit = limit(draw.B, root, ratio, draw.tau)
