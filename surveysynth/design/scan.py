@@ -142,8 +142,8 @@ class Scan:
     def frame(self, names: Iterable[str]) -> pd.DataFrame:
         """Return some columns as a frame.  Columns that were not read before are read in one pass over the files.
 
-        The categories of a column of texts are not declared: they are the values that occur.  ``attrs[TEXTS]`` has a
-        checksum of the categories of each such column, which no longer fits after they have been changed.
+        The categories of a column of texts are not declared: they are the values that occur.  ``attrs[TEXTS]`` of the
+        frame has a checksum of the categories of each such column, which tells whether they were changed later.
         """
         names = list(names)
         new = [name for name in dict.fromkeys(names) if name not in self._read]

@@ -221,7 +221,7 @@ class NormalScores:
         return y if self.bounds is None else np.clip(y, *self.bounds)
 
     def describe(self) -> str:
-        """Return one line about the normal scores for the report: where they come from, and in which unit densities are.
+        """Return one line for the report: the source of the normal scores, and the unit of densities.
 
         Returns
         -------
@@ -339,7 +339,7 @@ class NormalScores:
 
     @cached_property
     def _curve(self) -> PPoly:
-        """The curve from the base scale u to the normal score z, with a straight piece at each end for extrapolation."""
+        """The curve from the base scale u to the normal score z, with a straight piece at each end to extrapolate."""
         u = self.base.forward(np.array(self.amounts))
         z = ndtri(self.probabilities)
         chord = np.diff(z) / np.diff(u)
