@@ -127,7 +127,10 @@ def check_variance(
 
 
 def margin_names(poststrata: str | Sequence[str | Sequence[str]] | None) -> tuple[tuple[str, ...], ...]:
-    """Return the columns of each margin.  Raise InputError unless ``poststrata`` is a column, a list, or None."""
+    """Return the columns of each margin of calibration, from the argument ``poststrata``.
+
+    Raises InputError unless the argument is a column, a list, or None.
+    """
     if isinstance(poststrata, str | None):
         return () if poststrata is None else ((poststrata,),)
     if not isinstance(poststrata, Sequence):

@@ -68,7 +68,8 @@ class Column:
     choices : Choices
         Whether the values could be answers to a question with several choices: "1,3" if choices 1 and 3 are ticked.
     low, high : int
-        The smallest and the largest of the whole numbers of 16 digits or more, but at most 0 and at least 0.
+        The smallest number below 0 and the largest number above 0, among whole numbers of 16 digits or more.  0 if
+        there is no such number.
     """
 
     as_is: bool = False
@@ -107,7 +108,7 @@ class Column:
         self._look_closer(texts, shapes, numbers)
 
     def _look_closer(self, texts: pa.StringArray, shapes: pa.StringArray, numbers: list[str]) -> None:
-        """Update ``choices``, ``low`` and ``high``, which depend on the values and not only on their shapes."""
+        """Update the attributes that do not follow from the shapes of the values: ``choices``, ``low`` and ``high``."""
 
         def values_like(form: re.Pattern[str]) -> pa.StringArray:
             alike = pa.array([shape for shape in numbers if form.fullmatch(shape.translate(ONE_MARK))], pa.string())
@@ -133,7 +134,7 @@ class Column:
         return Forms(self.shapes, self.choices.could_be(self.shapes))
 
     def kind(self, dialect: Dialect) -> Kind:
-        """Find the kind of the column (such as "text" or "whole"), if numbers have the marks of this dialect."""
+        """Find the kind of the column, such as "text" or "whole", if its numbers have the marks of ``dialect``."""
         if self.answers:
             return "text"
         if self.truths:

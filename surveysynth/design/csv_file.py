@@ -1,4 +1,4 @@
-"""The texts of csv files written by various programs.
+"""Reading csv files of various programs, with all values as texts.
 
 The columns may be separated by commas or semicolons, and the file may be in utf-8 or in an older encoding.
 """
@@ -340,7 +340,7 @@ def _overlong(path: Path, form: Form) -> InputError | None:
 
 
 def _wrong_encoding(path: Path, encoding: str | None) -> InputError:
-    """Make the error for a file in another encoding.  Its message numbers the lines of the file from 1."""
+    """Make the error for a csv file in an unexpected encoding.  It names the lines that are not utf-8."""
     if encoding is not None:
         return InputError(f"{path.name!r} is not in encoding={encoding!r}; give the one that it was written in")
     with _opened(path) as file:

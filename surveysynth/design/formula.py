@@ -224,7 +224,7 @@ def _call_of_c(expression: str) -> ast.Call | None:
 
 
 def _contrasts_alone(coded: ast.Call) -> bool:
-    """True if only contrasts and constants accompany a first argument of ``C()`` that is a function of one record."""
+    """True if ``C(...)`` depends on one record: the first argument does, and the others are contrasts and constants."""
     if not coded.args or not _own_values(coded.args[0]):
         return False
     further = [*coded.args[1:], *(keyword.value for keyword in coded.keywords)]

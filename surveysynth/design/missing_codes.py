@@ -52,7 +52,7 @@ def checked_codes(missing_codes: MissingCodes | None) -> Checked:
 
 
 def is_answered(missing_codes: MissingCodes | None, column: str) -> bool:
-    """Whether the user declared missing codes for a column, even if the list is empty."""
+    """True if the user declared the missing codes of a column, also if the declared list is empty."""
     return missing_codes is not None and (not isinstance(missing_codes, Mapping) or column in missing_codes)
 
 

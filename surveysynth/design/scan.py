@@ -27,14 +27,13 @@ Source = str | Path | Sequence[str | Path]
 
 
 class _Column(Protocol):
-    """One column while it is read."""
+    """A column of a file that is read block by block."""
 
     def add(self, block: pa.Array, at: int) -> None:
         """Add a block of records.  ``at`` is the position of its first record in the file."""
         ...
 
     def done(self) -> Any:
-        """Return all records, as a column of a frame."""
         ...
 
 
@@ -81,7 +80,7 @@ class _Texts:
 
 
 class _Others:
-    """A column of dates or of another type, as pandas reads it."""
+    """A column of dates or of another type, which pandas converts."""
 
     def __init__(self) -> None:
         self.pieces: list[pd.Series] = []
@@ -172,7 +171,7 @@ class Scan:
 
 
 def mark_of(categories: pd.Index) -> int:
-    """Compute a checksum of categories."""
+    """Compute a checksum of categories, to find out later whether they were changed."""
     return zlib.crc32("\0".join(map(str, categories)).encode())
 
 

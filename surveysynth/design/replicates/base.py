@@ -78,7 +78,10 @@ class Replicates(ABC):
         return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
     def around_their_mean(self) -> Self:
-        """Return a copy with ``mse=False``.  The variance of a bootstrap then divides by R - 1, and not by R."""
+        """Return a copy whose variances take deviations from the mean of the replicates, and not from the estimate.
+
+        The variance of a bootstrap then divides by R - 1, and not by R.
+        """
         R = self.R
         bootstrap = self.method in ("preston", "Rao-Wu") and R > 1
         return replace(self, mse=False, scale=self.scale * R / (R - 1) if bootstrap else self.scale)
@@ -213,7 +216,7 @@ def _select(
 ) -> None:
     """Draw half of the units of each stratum at random, in all replicates at once.
 
-    This is selection sampling (Knuth, vol.  2, 3.4.2 S).  At each unit, ``left`` units of the stratum remain, including
+    This is selection sampling (Knuth, vol. 2, 3.4.2 S).  At each unit, ``left`` units of the stratum remain, including
     this unit.  In replicate r, ``wanted[r]`` of these units are still to be kept.  ``above`` and ``level`` are the
     numbers of stages, from the first on, that keep each stratum and each unit; stage ``number`` is drawn here.
     """

@@ -65,8 +65,8 @@ def refuse_lonely_units(stages: tuple[Stage, ...], lonely_psu: LonelyPSU) -> Non
 def _draw(stage: Stage, number: int, above: Levels, rng: np.random.Generator) -> Levels:
     """Draw the units of one stage in R replicates, and count the stages that keep each unit: (units, R).
 
-    Stages are counted from the first on, and ``above`` has the counts of the strata of this stage.  ``number`` is the
-    number of earlier stages.
+    The draw keeps half of the units of each stratum.  Stages are counted from the first on, and ``above`` has the
+    counts of the strata of this stage.  ``number`` is the number of earlier stages.
     """
     h, R = stage.stratum_of_unit, above.shape[1]
     order, last = np.argsort(h, kind="stable"), np.cumsum(stage.sampled)

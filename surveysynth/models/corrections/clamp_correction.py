@@ -164,8 +164,8 @@ def _factor(S: Floats) -> Floats:
 def _rings(h: Floats, bound: float, a: Floats) -> tuple[Floats, Floats]:
     """Return nodes and weights for integrals over G rings in the plane.
 
-    Ring g contains the r with 2(h_g - M) < |r - a|^2 < 2(h_g + M), where M is ``bound``.  The nodes have the shape (G,
-    Q, 2).  Their weights (G, Q) are areas / (2 pi).
+    Ring g contains the points r with 2(h_g - M) < |r - a|^2 < 2(h_g + M), where M is ``bound``.  The nodes have the
+    shape (G, Q, 2).  Their weights (G, Q) are areas / (2 pi).
     """
     farthest = FAR * 2 + np.linalg.norm(a)
     low = np.sqrt(np.maximum(2 * (h - bound), 0))

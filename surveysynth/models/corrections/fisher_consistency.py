@@ -128,14 +128,15 @@ def sigma_roots(df: float, D: int, draws: int, rng: np.random.Generator) -> Floa
 
 
 def posterior_root(R: Floats) -> Floats:
-    """Return a root (columns, rank) of (R'R)^-1, with which draws of coefficients are made from normal numbers.
+    """Return a root (columns, rank) of the inverse information (R'R)^-1 of coefficients.
 
-    The root depends only on R'R, and so not on the order of the predictor rows.
+    Draws of coefficients are made with this root from normal numbers.  The root depends only on R'R, and so not on the
+    order of the predictor rows.
     """
     triangle = np.linalg.qr(R)[1]
     return np.asarray(np.linalg.pinv(triangle * np.where(triangle.diagonal() < 0, -1, 1)[:, None]))
 
 
 def lower_root(Sigma: Floats) -> Floats:
-    """Return the Cholesky factor of Sigma.  Raises ModelError if Sigma is singular."""
+    """Return the lower Cholesky factor of Sigma.  Raises ModelError if Sigma is singular."""
     return guarded(lambda: np.asarray(np.linalg.cholesky(Sigma)), np.linalg.LinAlgError, lambda kind: irreversible())

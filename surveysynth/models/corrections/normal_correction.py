@@ -6,9 +6,10 @@ residual, so B is biased, too.  A corrected draw is the theta = (B, Sigma) whose
 
     lim(theta_corrected) = theta_draw,
 
-with lim as in fisher_consistency.py.  The limit is a weighted least-squares fit to the distribution under theta: B
-solves the normal equations with weights alpha, and Sigma is the weighted mean of residual cross products.  In the model
-FBS with ``dim`` outcomes, if the risk were |log p| at the true theta, the equation would read
+where lim(theta) is what the alpha-weighted estimates tend to if theta is the truth (fisher_consistency.py).  The limit
+is a weighted least-squares fit to the distribution under theta: B solves the normal equations with weights alpha, and
+Sigma is the weighted mean of residual cross products.  In the model FBS with ``dim`` outcomes, if the risk were |log p|
+at the true theta, the equation would read
 
     Sigma_corrected kappa(Sigma_corrected) = Sigma_draw,
     kappa(Sigma) = E[alpha(D) D] / (dim E[alpha(D)]),   D ~ chi-squared_dim.
@@ -181,7 +182,7 @@ class _Limit:
 
     @staticmethod
     def around(theta: _Theta, pairs: Pairs, weighting: Weighting, tilted: bool, rng: np.random.Generator) -> _Limit:
-        """Make the function that computes limits from parameters near ``theta``.
+        """Make the function that computes limits of alpha-weighted estimates from true parameters near ``theta``.
 
         With ``tilted``, PSUs have effects on shares.
         """
@@ -194,7 +195,7 @@ class _Limit:
 
     @cached_property
     def row(self) -> Codes:
-        """For each pair and node, the position of the pair, which is also the position of its predictor row in X."""
+        """The pair (N Q,) of each combination of a pair and a node.  A pair is numbered as its predictor row in X."""
         return np.repeat(np.arange(len(self.pairs.X)), len(self.z))
 
     def __call__(self, theta: _Theta) -> _Limits:
@@ -285,7 +286,7 @@ class _FitBias(Bias):
         return _FitBias(eye, np.zeros_like(draw.B), np.zeros_like(draw.log_p), 0.0, draw.log_p)
 
     def for_draw(self, draw: _Theta) -> _FitBias:
-        """Return the same bias, with the log shares that result if it corrects another draw."""
+        """Return the bias as the start of the search for another draw, with the corrected log shares of this draw."""
         return replace(self, log_p=normalized(draw.log_p - self.log_kept))
 
     def truth(self, draw: _Theta) -> _Theta:
@@ -293,12 +294,15 @@ class _FitBias(Bias):
         return _Theta(draw.B - self.shift, self.true_root(draw.L), self.log_p, draw.b / steeper, draw.sigma / steeper)
 
     def with_fit(self, limits: _Limits, L: Floats) -> _FitBias:
-        """Return the bias with ``shift`` and ``shrink`` from ``limits``, which were computed for true Sigma = L L'."""
+        """Return a copy of the bias, in which the bias of B and Sigma is computed from ``limits``.
+
+        ``limits`` are the limits of the alpha-weighted estimates if Sigma = L L' is true.
+        """
         inverse = np.linalg.inv(L)
         return replace(self, shift=limits.shift, shrink=lower_root(inverse @ limits.Sigma @ inverse.T))
 
     def with_shares(self, limits: _Limits, drawn: Floats, cell_size: Floats) -> _FitBias:
-        """Return the bias with ``log_kept`` and ``slope`` moved part of the way towards the values in ``limits``.
+        """Return a copy of the bias, in which the bias of shares is moved part of the way towards ``limits``.
 
         ``drawn`` (C, K) are the released log shares, from which the corrected log shares are computed.  ``cell_size``
         (C,) are the numbers of records of the cells.
@@ -313,7 +317,11 @@ class _FitBias(Bias):
 
 
 def _step(limit: _Limit, draw: _Theta, before: _FitBias) -> tuple[_FitBias, float]:
-    """Return the bias of estimates if the draw corrected by ``before`` is true, and its distance from ``before``."""
+    """Do one step of the search for the bias of a draw: compute the bias at the draw that is corrected by ``before``.
+
+    The corrected draw is taken as the truth.  Returns the bias of the alpha-weighted estimates, and its distance from
+    ``before``.
+    """
     truth, X = before.truth(draw), limit.pairs.X
     limits = limit(truth)
     after = before.with_fit(limits, truth.L)

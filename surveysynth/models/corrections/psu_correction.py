@@ -149,13 +149,17 @@ class _CovarianceBias(Bias):
     deficit: Floats
 
     def truth(self, draw: _Draw) -> tuple[Floats, Floats]:
-        """Correct a draw for the bias, and return the lower Cholesky factors of Sigma and T."""
+        """Correct a draw, and return the lower Cholesky factors of Sigma (within PSUs) and T (between PSUs)."""
         root = self.true_root(draw.L)
         return root, _add(draw.L * np.sqrt(draw.tau), root @ self.deficit @ root.T)
 
 
 def _step(limit: _Limit, draw: _Draw, before: _CovarianceBias) -> tuple[_CovarianceBias, float]:
-    """Return the bias of estimates if the draw corrected by ``before`` is true, and its distance from ``before``."""
+    """Do one step of the search for the bias of a draw: compute the bias at the draw that is corrected by ``before``.
+
+    The corrected draw is taken as the truth.  Returns the bias of the alpha-weighted estimates, and its distance from
+    ``before``.
+    """
     root, T_root = before.truth(draw)
     ratio = (np.linalg.solve(root, T_root) ** 2).sum(axis=1)
     Sigma_lim, deficit = limit(draw.B, root, ratio, draw.tau)
@@ -221,7 +225,10 @@ class _Limit:
 
     @staticmethod
     def around(tau: Floats, file: ClusteredFile, weighting: Weighting, rng: np.random.Generator) -> _Limit:
-        """Make the function that computes limits, for variance ratios (between to within PSUs) near ``tau`` (D,)."""
+        """Make the function that computes limits of alpha-weighted estimates, for variance ratios near ``tau`` (D,).
+
+        A variance ratio is the variance between PSUs divided by the residual variance.
+        """
         D, S = len(tau), weighting.draws
         sim = _Simulated.drawn(file, D, rng)
         n_tau = file.n[:, None] * tau

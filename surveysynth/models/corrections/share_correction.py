@@ -61,7 +61,7 @@ class Shares:
 
     @property
     def effects(self) -> Tilts:
-        """Effects of PSUs on the shares.  If there are none, a single PSU with effects 0 is returned."""
+        """Effects of PSUs on the shares.  If there are none, they are 0 for a single PSU."""
         m, _, K = self.log_p.shape
         return self.tilts or Tilts(np.zeros((m, 1, K)), np.zeros(m), np.zeros(1))
 

@@ -267,8 +267,6 @@ class PSUs:
 
 @dataclass(frozen=True)
 class _Block:
-    """A block of records that are processed together."""
-
     records: Codes
     cell: Codes  # cell of each record, numbered within the block
     mean: Floats  # (cells, D, S): L^-1 times the mean of each cell
@@ -404,7 +402,7 @@ def max_abs_log_density(
 
 
 def log_height(L: Floats) -> float:
-    """Compute the log density of N(0, L L') at 0."""
+    """Compute the largest value of the log density of N(0, L L'), which is the value at 0."""
     return float(-len(L) / 2 * np.log(2 * np.pi) - np.log(np.diag(L)).sum())
 
 

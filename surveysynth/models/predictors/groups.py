@@ -54,7 +54,7 @@ class Groups:
         return 1 if self.parent is None else 2
 
     def describe(self) -> str:
-        """Return the name of the groups, for messages and reports."""
+        """Return "PSUs", "PSUs and strata" or "strata", for messages and reports."""
         if not self.sampled:
             return "strata"
         return "PSUs" if self.parent is None else "PSUs and strata"

@@ -44,12 +44,12 @@ class Synthesized(Protocol):
 
     @property
     def K(self) -> int:
-        """Number of categories."""
+        """Number of categories (combinations of levels)."""
         ...
 
     @property
     def category(self) -> Codes:
-        """Category (n,) of each record."""
+        """Category (n,) of each record, as a code."""
         ...
 
     def columns(self, category: Codes) -> dict[str, pd.Series]:
@@ -291,7 +291,7 @@ def predictor_constants(design: SurveyDesign, predictors: str) -> dict[str, dict
 
 
 def _alone(spec: formulaic.ModelSpec, frame: pd.DataFrame, record: int, column: str, value: float) -> bool:
-    """True if one record has the given ``value`` in a column of the model matrix without the other records, too."""
+    """True if a record evaluated without the other records has ``value`` in this column of the model matrix, too."""
     try:
         row = spec.get_model_matrix(frame.iloc[[record]], na_action="ignore")
     except Exception:  # the term needs other records
@@ -329,7 +329,7 @@ def _arrays(value: Any) -> Any:
 
 
 def numeric_columns(columns: Sequence[str]) -> list[str]:
-    """Return the columns of a model matrix that come from numeric predictors."""
+    """Return the columns of a model matrix that are numeric predictors in the formula, or functions of them."""
     return [c for c in columns if c not in ("Intercept", LOG_WEIGHT, LOG_SIZE, LOG_UNIT) and "[" not in c]
 
 
