@@ -61,7 +61,7 @@ class Ratio:
 
     @classmethod
     def checked(cls, distance: Distance, bounds: Bounds | None) -> Ratio:
-        """Return g for a distance.  Raise InputError if bounds are impossible, or if "logit" has no bounds."""
+        """Return the function g of a distance.  Raise InputError if bounds are impossible, or missing for "logit"."""
         one_of(distance, get_args(Distance), "distance")
         if bounds is None:
             if distance == "logit":

@@ -38,8 +38,8 @@ class Calibration:
     before, after : float array (n,)
         Weights before and after the calibration.
     raked_names, raked : tuple of str, tuple of float arrays (n,)
-        Columns of the weights after each margin but the last, and the values of these columns.  Both are empty unless
-        R's ``rake`` made the weights.
+        Columns of the weights between two margins of raking (one column for each margin but the last), and the values
+        of these columns.  Both are empty unless R's ``rake`` made the weights.
     """
 
     poststrata_names: tuple[tuple[str, ...], ...]
@@ -61,7 +61,8 @@ class Calibration:
         ----------
         frame : pandas.DataFrame
         given : mapping of str to columns
-            Arguments of :class:`SurveyDesign`; the keys are among ``ENTRIES``.
+            Arguments of :class:`SurveyDesign` that describe the calibration, such as ``poststrata`` and
+            ``base_weights``.
         after : float array (n,)
             Weights after the calibration.  They are used if ``given`` has no ``calibrated_weights``.
         or_zero : bool
@@ -113,9 +114,10 @@ class Calibration:
 def earlier_ones(
     frame: pd.DataFrame, given: Sequence[Mapping[str, Any]] | None, last: Calibration, *, or_zero: bool
 ) -> tuple[Calibration, ...]:
-    """Return the calibrations before the last one, in their order.  Raise InputError if ``given`` is wrong.
+    """Return the calibrations before the last one, in their order, from the argument ``earlier_calibrations``.
 
     The weights after each calibration are the weights before the next one, unless ``calibrated_weights`` names others.
+    ``given`` is refused if it is not a list of calibrations (InputError).
     """
     if given is None:
         return ()

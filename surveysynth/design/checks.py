@@ -65,7 +65,7 @@ def check_roles(
 
 
 def labels_of(frame: pd.DataFrame, labels: Mapping[str, str] | None) -> dict[str, str]:
-    """Put each heading on one line, and drop empty headings.  Raise InputError for an unknown column."""
+    """Return the column headings, each on one line, without empty ones.  Raise InputError for an unknown column."""
     if labels is None:
         return {}
     if not isinstance(labels, Mapping) or not all(isinstance(text, str) for text in labels.values()):
@@ -127,7 +127,10 @@ def check_variance(
 
 
 def margin_names(poststrata: str | Sequence[str | Sequence[str]] | None) -> tuple[tuple[str, ...], ...]:
-    """Return the columns of each margin.  Raise InputError unless ``poststrata`` is a column, a list, or None."""
+    """Return the columns of each margin of calibration, from the argument ``poststrata``.
+
+    Raises InputError unless the argument is a column, a list, or None.
+    """
     if isinstance(poststrata, str | None):
         return () if poststrata is None else ((poststrata,),)
     if not isinstance(poststrata, Sequence):
@@ -136,7 +139,7 @@ def margin_names(poststrata: str | Sequence[str | Sequence[str]] | None) -> tupl
 
 
 def role_columns(given: object) -> list[str]:
-    """List all columns in the value of a role: a name, a list of names, margins, or earlier calibrations."""
+    """List the columns in one argument of SurveyDesign: a name, a list of names, margins, or earlier calibrations."""
     if isinstance(given, str):
         return [given]
     if isinstance(given, Mapping):
@@ -156,7 +159,7 @@ def joint_of(given: ArrayLike | tuple[Joint, ...] | None, pi: Floats) -> tuple[J
 
 
 def check_pps(pps: PPS, joint: tuple[Joint, ...], stages: tuple[Stage, ...], pi: Floats, lonely_psu: LonelyPSU) -> None:
-    """Refuse a variance estimator ``pps`` that does not fit the design (InputError)."""
+    """Refuse an estimator of the variance of unequal probability samples that does not fit the design (InputError)."""
     one_of(pps, get_args(PPS), "pps")
     first = stages[0]
     if first.stratum_of_unit.size < first.unit.size or first.fraction.any():

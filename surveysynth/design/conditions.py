@@ -20,7 +20,7 @@ QUOTED, PLACE = re.compile(r"`([^`]+)`"), "quoted_column"
 
 
 def columns_of_condition(rule: str, entry: str) -> set[str]:
-    """Find the columns that a condition names.
+    """Find the columns that a condition names.  ``entry`` is the name of the argument for messages.
 
     Raises
     ------
@@ -64,6 +64,8 @@ def computed(frame: pd.DataFrame, expression: str) -> Any:
 
 def obeyed(rules: Sequence[str], frame: pd.DataFrame, entry: str = "edits") -> Bools:
     """Mark the records that obey all rules: (n,).  With a missing value, all comparisons but ``!=`` are False.
+
+    ``entry`` is the name of the argument for messages.
 
     Raises
     ------

@@ -175,7 +175,11 @@ def _labelled_reader(path: Path, suffix: str, codes: Checked, encoding: str | No
 
 
 def _looked_at(blocks: Blocks, missing_codes: MissingCodes | None) -> tuple[dict[str, _Column], Names, Labels]:
-    """Return a summary of each column, the value labels of fully labelled columns, and the column headings."""
+    """Read all blocks to find the types of columns, and warn of columns in which only some values have labels.
+
+    Returns a summary of each column, the value labels of the columns in which all values have labels, and the column
+    headings.
+    """
     found: dict[str, _Column] = {}
     names: Names = {}
     texts: Labels = {}

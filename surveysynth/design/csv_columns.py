@@ -66,9 +66,10 @@ class Column:
     absent : dict of str to int
         Counts of texts such as NA.  These texts are missing values if the other values are numbers or truth values.
     choices : Choices
-        Whether the values could be answers that tick several choices, such as "1,3".
+        Whether the values could be answers to a question with several choices: "1,3" if choices 1 and 3 are ticked.
     low, high : int
-        The smallest and the largest number among 0 and the whole numbers of 16 digits or more.
+        The smallest number below 0 and the largest number above 0, among whole numbers of 16 digits or more.  0 if
+        there is no such number.
     """
 
     as_is: bool = False
@@ -107,7 +108,7 @@ class Column:
         self._look_closer(texts, shapes, numbers)
 
     def _look_closer(self, texts: pa.StringArray, shapes: pa.StringArray, numbers: list[str]) -> None:
-        """Update ``choices``, ``low`` and ``high``, for which the shapes of the values do not suffice."""
+        """Update the attributes that do not follow from the shapes of the values: ``choices``, ``low`` and ``high``."""
 
         def values_like(form: re.Pattern[str]) -> pa.StringArray:
             alike = pa.array([shape for shape in numbers if form.fullmatch(shape.translate(ONE_MARK))], pa.string())
@@ -122,18 +123,18 @@ class Column:
 
     @property
     def answers(self) -> bool:
-        """Whether the column is read as texts in every dialect, so that NA could be an answer."""
+        """True if the column is read as texts whatever the decimal mark, so that NA could be an answer."""
         return self.as_is or self.texts or (self.truths and bool(self.shapes))
 
     @property
     def forms(self) -> Forms | None:
-        """The forms of the values.  None if some value cannot be a number."""
+        """The shapes of the values, if the column could be numeric.  None if some value cannot be a number."""
         if self.answers or not self.shapes:
             return None
         return Forms(self.shapes, self.choices.could_be(self.shapes))
 
     def kind(self, dialect: Dialect) -> Kind:
-        """Find the kind of the column when numbers are read in this dialect."""
+        """Find the kind of the column, such as "text" or "whole", if its numbers have the marks of ``dialect``."""
         if self.answers:
             return "text"
         if self.truths:

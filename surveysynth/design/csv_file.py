@@ -1,4 +1,4 @@
-"""The texts of csv files written by various programs.
+"""Reading csv files of various programs, with all values as texts.
 
 The columns may be separated by commas or semicolons, and the file may be in utf-8 or in an older encoding.
 """
@@ -216,7 +216,7 @@ class CsvTexts:
 
 
 class _Quotes:
-    """A file that counts quotes, since Arrow does not report a quote that is never closed.
+    """A file that counts the quotes in it while it is read, since Arrow does not report a quote that is never closed.
 
     ``odd`` is True if the number of quotes read so far is odd.
     """
@@ -247,7 +247,7 @@ def _one_array(texts: pa.Array | pa.ChunkedArray) -> pa.StringArray:
 
 @contextmanager
 def _strictly() -> Iterator[None]:
-    """Within this context, raise an error if pandas would drop fields."""
+    """Within this context, pandas raises an error when it would silently drop fields of a record."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
         yield
@@ -270,13 +270,20 @@ def _text(file: IO[bytes], encoding: str) -> io.TextIOWrapper:
 
 
 def _records(lines: Iterable[str], separator: str, *, strict: bool = False) -> Iterator[list[str]]:
-    """Split lines into lists of fields.  Empty lines are skipped, as in pandas."""
+    """Split lines into lists of fields.  Empty lines are skipped, as in pandas.
+
+    With ``strict``, a quoted text that ends within a field is an error.
+    """
     found = csv.reader(lines, delimiter=separator, strict=strict)
     return (record for record in found if len(record) > 1 or "".join(record).strip())
 
 
 def _beginning(path: Path, options: CsvOptions) -> tuple[str, int, str, list[str], bool]:
-    """Find separator, lines to skip, encoding, header, and whether the first record has more fields than that."""
+    """Find the form of a csv file from its first lines.
+
+    Returns the separator, the number of lines before the header, the encoding, the fields of the header, and whether
+    the first record has more fields than the header.
+    """
     encoding = "utf-8" if options.encoding is None else codecs.lookup(options.encoding).name
     with _opened(path) as file, _text(file, encoding) as text:
         lines = text.readlines(BEGINNING)
@@ -333,7 +340,7 @@ def _overlong(path: Path, form: Form) -> InputError | None:
 
 
 def _wrong_encoding(path: Path, encoding: str | None) -> InputError:
-    """Make the error for a file in another encoding.  Its message numbers the lines of the file from 1."""
+    """Make the error for a csv file in an unexpected encoding.  It names the lines that are not utf-8."""
     if encoding is not None:
         return InputError(f"{path.name!r} is not in encoding={encoding!r}; give the one that it was written in")
     with _opened(path) as file:

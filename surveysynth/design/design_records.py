@@ -63,7 +63,10 @@ class DesignRecords:
         return partial(type(self), **self._checked_roles()), (self.frame,), kept
 
     def _checked_roles(self) -> dict[str, Any]:
-        """Arguments that make this design again.  ``pps`` is left out, since its checks have passed already."""
+        """Arguments that make this design again, without checks that it has passed already.
+
+        So ``pps`` is left out, and ``lonely_psu`` is "remove".
+        """
         roles = {role: value for role, value in self.roles().items() if role != "pps"}
         return roles | {"lonely_psu": "remove", "labels": self._labels}
 
@@ -157,15 +160,16 @@ class DesignRecords:
 
     @property
     def multiplicand(self) -> NDArray[np.float64]:
-        """The weights, except for 1 if the weight is 0 and some replicate weight is not: (n,).
+        """The numbers (n,) which, multiplied by the factors of a replicate, are the replicate weights.
 
-        The factors of a replicate times these numbers are the replicate weights.
+        They are the weights of the design.  The exception is a record of weight 0 with a replicate weight other than 0:
+        its number is 1.
         """
         return self.weights if self.replication is None else self.replication.multiplicand(self.weights)
 
     @property
     def entering(self) -> NDArray[np.bool_]:
-        """Marks the records with a weight other than 0 in the estimate or in some replicate: (n,)."""
+        """Marks the records whose weight is not 0 in the estimate or in some replicate: (n,)."""
         return np.asarray(self.multiplicand > 0)
 
     @property
@@ -255,7 +259,7 @@ class DesignRecords:
             raise InputError(f"there is no column {name!r}{near}; the file has {listing(self.columns)}")
 
     def typed(self, name: str) -> pd.Series:
-        """Return a column without its records, to show its type.  A design made by :meth:`scan` then reads no records.
+        """Return an empty column that has the type of a column.  A design made by :meth:`scan` then reads no records.
 
         Parameters
         ----------

@@ -103,11 +103,12 @@ def reading(shape: str, dialect: Dialect) -> Reading | None:
 
 @dataclass
 class Choices:
-    """Whether texts such as "1,3" could be answers that tick several choices, and not numbers with a comma.
+    """Evidence whether texts such as "1,3" are answers (choices 1 and 3 are ticked) or numbers with a comma.
 
-    An answer lists whole numbers above 0 in ascending order.  In a column of answers, no last number has more digits
-    than the longest number that comes first or alone.  So 1,75 is a number if no number above 9 comes first or alone,
-    and 2,0 and 3,2 are numbers, too.  If all values with a comma are halves (1,5, 2,5), they are numbers.
+    An answer lists whole numbers above 0 in ascending order.  In a column of answers, the last number of an answer has
+    no more digits than the longest number that comes first or alone.  So 1,75 is not an answer if no number above 9
+    comes first or alone.  Neither are 2,0 (zero) and 3,2 (descending).  If all values with a comma are halves
+    (1,5 and 2,5), they are numbers.
 
     Attributes
     ----------
@@ -126,7 +127,7 @@ class Choices:
     _lengths: set[int] = field(default_factory=set)
 
     def add(self, texts: Iterable[str]) -> None:
-        """Add texts with a comma or a blank."""
+        """Add values that contain a comma or a blank."""
         for text in texts:
             parts = re.split("[, ]", text.strip().translate(ONE_MARK))
             numbers = [int(part) if part.isdecimal() and part[0] != "0" else 0 for part in parts]
@@ -140,7 +141,10 @@ class Choices:
             self._lengths |= {len(part) for part in parts}
 
     def could_be(self, shapes: Iterable[str]) -> bool:
-        """Whether the values of a column with these shapes could be answers that tick several choices."""
+        """Whether the values of a column could be answers that tick several choices.
+
+        ``shapes`` are the shapes of all values of the column.
+        """
         if not (self.possible and self.several) or self._halves:
             return False
         alone = {len(shape) for shape in shapes if re.fullmatch("9+", shape)}
@@ -227,7 +231,7 @@ def form_of(shape: str) -> str:
 
 
 def _marked(shapes: Iterable[str]) -> list[str]:
-    """List the shapes that depend on the dialect.  Shapes that can be read in the fewest ways come first."""
+    """List the shapes that contain marks.  Shapes that can be read in the fewest ways come first."""
     return sorted((s for s in shapes if readings(s) != {(None, None)}), key=lambda s: (len(readings(s)), s))
 
 
@@ -250,7 +254,7 @@ def _contradiction(columns: Mapping[str, Forms], fitting: Mapping[str, frozenset
 
 
 def _ways(own: Sequence[Dialect] | frozenset[Dialect], other: frozenset[Dialect]) -> str:
-    """Write the argument of the reader that selects a dialect in ``own`` and none in ``other``."""
+    """Write the argument (``decimal=`` or ``thousands=``) that selects a dialect in ``own`` and none in ``other``."""
     decimals = {d.decimal for d in own}
     if len(decimals) == 1 and not decimals & {d.decimal for d in other}:
         return f"decimal={decimals.pop()!r}"
@@ -270,5 +274,5 @@ def _answers_or_numbers(columns: Mapping[str, Forms], name: str, file: str) -> s
 
 
 def as_text(name: str, names: Sequence[str]) -> str:
-    """Write the argument of the reader that keeps a column as texts."""
+    """Write the argument ``text=`` that keeps a column as texts.  If names look like values, the name is not shown."""
     return f"text=[{name!r}]" if shown(name, names) == f"column {name!r}" else "text=[...]"

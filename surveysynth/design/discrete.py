@@ -23,5 +23,5 @@ def is_discrete(design: SurveyDesign, name: str, most: int = 0) -> bool:
 
 
 def is_label(column: pd.Series) -> bool:
-    """Whether values are labels and not numbers.  Truth values are the numbers 0 and 1, as in a formula."""
+    """Whether the values of a column are labels, and not numbers.  Truth values count as the numbers 0 and 1."""
     return not pd.api.types.is_numeric_dtype(column.dtype)

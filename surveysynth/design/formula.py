@@ -174,7 +174,7 @@ def refuse_other_records(predictors: str, confidential: Collection[str], labels:
 
 
 def coded_columns(predictors: str) -> set[str]:
-    """Find the columns within ``C()``, which a formula treats as labels."""
+    """Find the columns within ``C()``, which a formula treats as categories even if they are numbers."""
     return {name for factor in factors_of(predictors) if _call_of_c(factor.expr) for name in columns_of(factor)}
 
 
@@ -224,7 +224,7 @@ def _call_of_c(expression: str) -> ast.Call | None:
 
 
 def _contrasts_alone(coded: ast.Call) -> bool:
-    """Whether the first argument of ``C()`` is a function of one record, and the others are contrasts and constants."""
+    """True if ``C(...)`` depends on one record: the first argument does, and the others are contrasts and constants."""
     if not coded.args or not _own_values(coded.args[0]):
         return False
     further = [*coded.args[1:], *(keyword.value for keyword in coded.keywords)]

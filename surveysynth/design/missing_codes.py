@@ -52,7 +52,7 @@ def checked_codes(missing_codes: MissingCodes | None) -> Checked:
 
 
 def is_answered(missing_codes: MissingCodes | None, column: str) -> bool:
-    """Whether the user declared the missing codes of a column.  The declared list may be empty."""
+    """True if the user declared the missing codes of a column, also if the declared list is empty."""
     return missing_codes is not None and (not isinstance(missing_codes, Mapping) or column in missing_codes)
 
 
@@ -68,7 +68,7 @@ def without_marks(text: str) -> str:
 
 
 def with_label(labels: Mapping[Code, str]) -> str:
-    """List codes with their labels for a message.  Codes that are probably missing values come first."""
+    """List codes with their labels for a message, as in ``98 = "refused"``.  Likely missing values come first."""
     likely = likely_missing(labels)
     order = [*likely, *(code for code in labels if code not in likely)]
     named = [f'{_written(code)} = "{labels[code]}"' for code in order[:SHOWN]]
@@ -93,7 +93,10 @@ def _listed(codes: object, what: str) -> list[Code]:
 
 
 def codes_of_columns(codes: Checked, columns: Iterable[Hashable]) -> dict[Hashable, list[Code]]:
-    """Return the codes of each column that has codes.  Raise InputError for an unknown column."""
+    """Return the codes of each column that has codes.  Raise InputError for an unknown column.
+
+    ``codes`` is a list for every column, or a dict of lists by column.
+    """
     there = list(columns)
     if isinstance(codes, list):
         return dict.fromkeys(there, codes) if codes else {}

@@ -80,7 +80,7 @@ def _maker(
 ) -> Callable[[pd.Series], pd.Series]:
     """Return the function that converts the numbers of a column to dates.
 
-    The function returns the numbers unchanged if their median is out of range or is a time of day.
+    That function returns the numbers unchanged if their median is out of the range of dates or is a time of day.
     """
     there = np.flatnonzero(numbers.notna())
     row = int(there[np.argsort(numbers.to_numpy()[there])[len(there) // 2]])

@@ -245,7 +245,7 @@ def by_label(column: pd.Series, names: dict[Code, str]) -> pd.Categorical[str]:
 
 
 def names_of(labels: dict[Code, str], declared: list[Code]) -> dict[Code, str]:
-    """Return the labels of the values that are not declared missing, in the order of the values."""
+    """Return the labels of the values that the user did not declare missing, in the order of the values."""
     missing = holds(pd.Series(list(labels), dtype=object), _by_number(declared, labels))
     names = {code: text for (code, text), gone in zip(labels.items(), missing, strict=True) if not gone}
     # Stata also labels its own missing codes, which are letters: they come last
@@ -273,7 +273,8 @@ def warn_of_labelled(
 ) -> None:
     """Warn of a column in which only some values have labels.
 
-    If the user declared missing codes of the column, warn only if other labelled codes are likely to be missing, too.
+    ``names`` are the value labels, and ``where`` says in which rows they occur.  If the user declared missing codes of
+    the column, the function warns only if other labelled codes are likely to be missing, too.
     """
     numbers = numbers_of(names)
     kind, labels = ("numbers", numbers) if numbers else ("texts", names)

@@ -27,14 +27,13 @@ Source = str | Path | Sequence[str | Path]
 
 
 class _Column(Protocol):
-    """One column while it is read."""
+    """A column of a file that is read block by block."""
 
     def add(self, block: pa.Array, at: int) -> None:
         """Add a block of records.  ``at`` is the position of its first record in the file."""
         ...
 
     def done(self) -> Any:
-        """Return all records, as a column of a frame."""
         ...
 
 
@@ -81,7 +80,7 @@ class _Texts:
 
 
 class _Others:
-    """A column of dates or of another type, as pandas reads it."""
+    """A column of dates or of another type, which pandas converts."""
 
     def __init__(self) -> None:
         self.pieces: list[pd.Series] = []
@@ -142,8 +141,8 @@ class Scan:
     def frame(self, names: Iterable[str]) -> pd.DataFrame:
         """Return some columns as a frame.  Columns that were not read before are read in one pass over the files.
 
-        The categories of a column of texts are not declared: they are the values that occur.  ``attrs[TEXTS]`` has a
-        checksum of the categories of each such column, which no longer fits after they have been changed.
+        The categories of a column of texts are not declared: they are the values that occur.  ``attrs[TEXTS]`` of the
+        frame has a checksum of the categories of each such column, which tells whether they were changed later.
         """
         names = list(names)
         new = [name for name in dict.fromkeys(names) if name not in self._read]
@@ -172,7 +171,7 @@ class Scan:
 
 
 def mark_of(categories: pd.Index) -> int:
-    """Compute a checksum of categories."""
+    """Compute a checksum of categories, to find out later whether they were changed."""
     return zlib.crc32("\0".join(map(str, categories)).encode())
 
 

@@ -44,7 +44,7 @@ class Stage:
 
     @property
     def lonely(self) -> NDArray[np.bool_]:
-        """Marks the strata with one sampling unit that are not sampled completely: (strata,)."""
+        """Marks the strata (strata,) with a single sampling unit, unless this unit is the whole stratum."""
         return (self.sampled == 1) & (self.fraction < 1)
 
 

@@ -78,8 +78,9 @@ class SurveyDesign(AdjustableDesign):
     calibrated_weights : str, optional
         Column of the calibrated weights, if they were trimmed afterwards (:meth:`trim`).
     raked_weights : str or list of str, optional
-        Columns of the weights after each margin of ``poststrata`` but the last.  Give them if R's ``rake`` made the
-        weights, to get the variance of ``rake``.
+        Columns of the weights between the margins of raking: one column for each margin of ``poststrata`` but the last,
+        with the weights after this margin.  Give them if R's ``rake`` made the weights, to get the variance of
+        ``rake``.
     earlier_calibrations : list of mappings, optional
         Calibrations before this one, in their order, each with its ``base_weights``, and its ``poststrata``,
         ``auxiliary``, ``calibrated_weights`` and ``raked_weights``, if any.
@@ -89,8 +90,9 @@ class SurveyDesign(AdjustableDesign):
         ``scale * sum(rscales * (theta_r - centre)**2)``, where theta_r is the estimate with replicate weights r.
         For a file without replicate weights, :meth:`replicates` makes some.
     combined : bool
-        Whether replicate weights are full weights (True), or factors of the weights (False), as R's
-        ``combined.weights``.  A wrong value is refused, unless weights are near 1, where the two look alike.
+        True if the columns of replicate weights hold full weights.  False if they hold factors, by which the weights
+        are multiplied (R's ``combined.weights``).  A wrong value is found out and refused, unless the weights are near
+        1, so that full weights and factors look alike.
     scale : float, optional
         Default 1 / R, which is right for BRR and bootstrap weights.  Fay's method needs 1 / (R (1 - rho)^2), JK1 needs
         (R - 1) / R, and successive differences (as in the American Community Survey) need 4 / R.
@@ -123,8 +125,8 @@ class SurveyDesign(AdjustableDesign):
     labels : dict of str to str
         Headings of those columns that have one.
     source : dict, optional
-        The ``file`` and the given options of :meth:`read`.  It is None in copies, and in designs made from this one
-        except by :meth:`labelled`.
+        The ``file`` and the given options of :meth:`read`.  It is None for other designs, and for designs that were
+        made from this one by a method other than :meth:`labelled`.
 
     Raises
     ------
@@ -343,7 +345,8 @@ class SurveyDesign(AdjustableDesign):
     def from_fpc(cls, frame: pd.DataFrame, fpc: str | Sequence[str], **roles: Any) -> SurveyDesign:
         """Make a design with weights from the fpc, as R does for a design without weights.
 
-        A weight is the product of N / n over the stages, if a stratum has N units in the population, n in the sample.
+        The weight is the product of N / n over the stages.  N and n are the numbers of units of the stratum in the
+        population and in the sample.
 
         Parameters
         ----------

@@ -60,7 +60,7 @@ class Replicates(ABC):
     rscales : float array (R,)
         R's ``rscales``.
     mse : bool
-        Whether deviations of the replicates are taken from the estimate.  Otherwise they are taken from the mean of the
+        True if deviations of the replicates are taken from the estimate.  False if they are taken from the mean of the
         replicates with rscales above 0, as in R.
     """
 
@@ -78,7 +78,10 @@ class Replicates(ABC):
         return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
     def around_their_mean(self) -> Self:
-        """Return a copy with ``mse=False``.  The variance of a bootstrap then divides by R - 1, and not by R."""
+        """Return a copy whose variances take deviations from the mean of the replicates, and not from the estimate.
+
+        The variance of a bootstrap then divides by R - 1, and not by R.
+        """
         R = self.R
         bootstrap = self.method in ("preston", "Rao-Wu") and R > 1
         return replace(self, mse=False, scale=self.scale * R / (R - 1) if bootstrap else self.scale)
@@ -90,10 +93,10 @@ class Replicates(ABC):
 
     @abstractmethod
     def factors(self, start: int, stop: int) -> Floats:
-        """Return the factors of the weights in replicates ``start`` to ``stop - 1``: (n, stop - start)."""
+        """Return the factors (n, stop - start) by which replicates ``start`` to ``stop - 1`` multiply the weights."""
 
     def multiplicand(self, weights: Floats) -> Floats:
-        """Return the weights that are multiplied by the factors, (n,).  Here they are the weights of the design."""
+        """Return the weights of the design, (n,), which the factors multiply to give replicate weights."""
         return weights
 
     @abstractmethod
@@ -152,7 +155,8 @@ class Replicates(ABC):
         Parameters
         ----------
         theta_r : float array (R, p)
-            Estimates in the replicates.  A replicate is left out if one of its estimates is NaN (:meth:`variance`).
+            Estimates in the replicates.  If one of the estimates of a replicate is NaN, the replicate is left out, and
+            the sum over the others is divided by their share of the rscales.
         theta : float array (p,)
             Estimates from the weights of the design.
         """
@@ -170,7 +174,11 @@ class Replicates(ABC):
         return np.where(number > 0, np.where(counted, theta_r, 0.0).sum(axis=0) / np.maximum(number, 1), theta)
 
     def _scaled_up(self, exists: NDArray[np.bool_]) -> Floats:
-        """Return 1 / (share of the rscales that belongs to replicates with an estimate), or NaN if the share is 0."""
+        """Return the factor that makes up for replicates without an estimate.
+
+        The factor is 1 / (share of the rscales that belongs to the replicates with an estimate), or NaN if there are
+        none.
+        """
         if not self.rscales.any():  # a complete sample: the variance is 0
             return np.where(exists.any(axis=0), 1.0, np.nan)
         there = np.asarray(self.rscales @ exists)
@@ -187,7 +195,7 @@ def _gram(block: Floats) -> Floats:
 
 
 def _rank(gram: Floats) -> int:
-    """Compute the rank of a matrix F from F'F, by a Cholesky decomposition with pivots."""
+    """Compute the rank of a matrix F from ``gram`` = F'F, by a Cholesky decomposition with pivots."""
     length = np.sqrt(gram.diagonal())
     gram = gram[np.ix_(length > 0, length > 0)] / np.outer(length[length > 0], length[length > 0])
     return int(dpstrf(gram, tol=RANK_TOLERANCE**2)[2]) if gram.size else 0
@@ -206,10 +214,11 @@ def _select(
     wanted: Floats,
     level: Levels,
 ) -> None:
-    """Draw simple random samples in all replicates at once, by selection sampling (Knuth, vol. 2, 3.4.2 S).
+    """Draw half of the units of each stratum at random, in all replicates at once.
 
-    At each unit, ``left`` units of the stratum remain, including this unit.  In replicate r, ``wanted[r]`` of these
-    units are still to be kept.
+    This is selection sampling (Knuth, vol. 2, 3.4.2 S).  At each unit, ``left`` units of the stratum remain, including
+    this unit.  In replicate r, ``wanted[r]`` of these units are still to be kept.  ``above`` and ``level`` are the
+    numbers of stages, from the first on, that keep each stratum and each unit; stage ``number`` is drawn here.
     """
     R = wanted.size
     for j in range(unit.size):

@@ -30,7 +30,8 @@ class CalibratedReplicates(Replicates):
     multipliers : float array (R, p)
         Lambda of each replicate (:func:`surveysynth.design.calibration.multipliers`).
     ratio : Ratio
-        The function g of the calibration.
+        The function g of the calibration, which gives the ratio of a calibrated weight to the weight before
+        calibration.
     g : float array (n,)
         Weights of the design after calibration divided by the weights before calibration.
     """
@@ -55,7 +56,7 @@ class CalibratedReplicates(Replicates):
         return np.concatenate([(sums @ self.factors(r, min(r + step, self.R))).T for r in range(0, self.R, step)])
 
     def degf(self, weights: Floats, inside: Records = slice(None)) -> int:
-        """Compute the rank of the replicate weights minus 1, as R's ``degf``.
+        """Compute the degrees of freedom: the rank of the replicate weights minus 1, as R's ``degf``.
 
         After linear calibration without bounds, the calibrated replicate weights are used.  Other calibration is not
         linear in the weights, so that their rank would be meaningless.  The replicate weights before calibration are

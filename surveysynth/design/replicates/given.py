@@ -37,7 +37,7 @@ class GivenReplicates(Replicates):
     weights : float array (n,)
         Weights of the design.
     combined : bool
-        Whether the columns are full weights.  Otherwise they are factors of the weights.
+        True if the columns hold full weights.  False if they hold factors, by which the weights are multiplied.
     """
 
     names: tuple[str, ...]
@@ -49,17 +49,21 @@ class GivenReplicates(Replicates):
         return self._block(slice(start, stop), slice(None)).T / self._divisors[:, None]
 
     def multiplicand(self, weights: Floats) -> Floats:
-        """Return the weights, except for 1 if the weight is 0 and some replicate weight is not: (n,)."""
+        """Return the numbers (n,) which the factors multiply to give replicate weights.
+
+        They are the weights of the design.  The exception is a record of weight 0 with a replicate weight other than 0:
+        its number is 1.
+        """
         return np.where(self._alone, 1.0, weights) if self._alone.any() else weights
 
     @property
     def usual(self) -> dict[str, Any]:
-        """The default settings of ``scale``, ``rscales`` and ``mse``."""
+        """The values of ``scale``, ``rscales`` and ``mse`` that :func:`given` has by default."""
         return {"scale": 1 / self.R, "rscales": [1.0] * self.R, "mse": True}
 
     @cached_property
     def _divisors(self) -> Floats:
-        """The numbers by which columns are divided to get factors: (n,)."""
+        """The numbers (n,) by which columns are divided to get factors: the weights, or 1 if columns hold factors."""
         divisors = np.where(self.weights > 0, self.weights, 1.0) if self.combined else np.ones_like(self.weights)
         divisors.flags.writeable = False
         return divisors
@@ -75,12 +79,12 @@ class GivenReplicates(Replicates):
         return alone
 
     def _block(self, replicates: slice, records: Records) -> Floats:
-        """Some columns of some records: (replicates, records)."""
+        """The values of some columns for some records: (replicates, records)."""
         return np.array([values[records] for values in self._values[replicates]], dtype=np.float64)
 
     @cached_property
     def _values(self) -> list[NDArray[Any]]:
-        """The columns without their index.  They are stored, since domains use them thousands of times."""
+        """The columns as arrays.  They are stored, since domains use them thousands of times."""
         return [column.to_numpy() for column in self.columns]
 
     def totals(self, z: Floats, domain: Codes, domains: int) -> Floats:  # noqa: D102
@@ -127,9 +131,10 @@ def given(
     rscales : sequence of float (R,), optional
         Default 1 each.
     mse : bool
-        As for :class:`Replicates`.  R's own default is False.
+        True if deviations of the replicates are taken from the estimate.  False (R's default) if from their mean.
     combined : bool
-        Whether the columns are full weights (R's ``combined.weights = TRUE``), and not factors of the weights.
+        True if the columns hold full weights (R's ``combined.weights = TRUE``).  False if they hold factors, by which
+        the weights are multiplied.
 
     Raises
     ------
@@ -156,15 +161,19 @@ def given(
 
 
 def _check_combined(columns: Sequence[pd.Series], weights: Floats, combined: bool) -> None:
-    """Refuse factors declared as weights, and weights declared as factors (InputError).
+    """Refuse columns of replicate weights that contradict ``combined``, or are on another scale (InputError).
 
-    The mean of the replicate weights of a record is its weight, and the mean of the factors of a record is 1.  This
-    holds exactly for balanced half samples and jackknives, and up to noise for bootstraps.  So the mean of the columns
-    is compared with the weight and with 1, record by record.  The columns are refused if the number that contradicts
-    ``combined`` fits ``CLOSER`` times better.  If weights are near 1, the two cannot be distinguished.
+    With ``combined``, the user declares that the columns hold full weights.  Otherwise the user declares factors, by
+    which the weights are multiplied.  For each record, the mean over the columns should be the weight of the record if
+    the columns hold full weights, and 1 if they hold factors.  This holds exactly for balanced half samples and
+    jackknives, and up to noise for bootstraps.  Therefore the misfits |mean - weight| and |mean - 1| are summed over
+    the records.  The columns are refused if the misfit of the declared kind is more than ``CLOSER`` times the misfit of
+    the other kind, and their sum fits the other kind.  If weights are near 1, the two kinds cannot be distinguished.
 
-    Columns are also refused if the mean of their sums is more than ``FAR`` times the expected sum, or less than
-    1 / ``FAR`` of it, for example since only the weights were rescaled.  Standard errors of totals would be wrong.
+    A sum fits if the sum over the records, averaged over the columns, is between 1 / ``FAR`` and ``FAR`` times the
+    expected sum.  The expected sum is the sum of the weights for full weights, and the number of records for factors.
+    Columns are also refused if their sum does not fit the declared kind, for example because only the weights were
+    rescaled.  Standard errors of totals would be wrong.
     """
     mean = np.zeros(weights.size)
     for column in columns:
@@ -218,7 +227,7 @@ def _rscales(rscales: ArrayLike | None, R: int) -> Floats:
 
 @nb.njit(cache=True)
 def _add_columns(z: Floats, domain: Codes, columns: Floats, out: Floats) -> None:
-    """Add the sum of z_i columns[r, i] over the records i of domain d to ``out[r, d]``."""
+    """Add the sum of ``z[i] * columns[r, i]`` over the records i of each domain d to ``out[r, d]``."""
     for r in range(columns.shape[0]):
         for i in range(z.size):
             if domain[i] >= 0:

@@ -61,7 +61,7 @@ class JackknifeReplicates(Replicates):
         return np.asarray(out)
 
     def _others(self, h: Codes) -> Floats:
-        """Factor n_h / (n_h - 1) of the PSUs that stay in, for strata h."""
+        """Factor n_h / (n_h - 1) of the PSUs that stay in, if a PSU of stratum h is left out."""
         return np.asarray(self.sampled[h] / (self.sampled[h] - 1.0))
 
     def degf(self, weights: Floats, inside: Records = slice(None)) -> int:  # noqa: D102

@@ -69,7 +69,7 @@ class LevelReplicates(Replicates):
 
 @nb.njit(cache=True)
 def _add_levels(z: Floats, domain: Codes, unit: Codes, level: Levels, group: Codes, value: Floats, out: Floats) -> None:
-    """Add the sum of z_i times the factor in replicate r over the records i of domain d to ``out[d, r]``."""
+    """Add the sum of z_i times the factors in replicate r, over the records i of domain d, to ``out[d, r]``."""
     v = np.empty(value.shape[1])
     R = level.shape[1]
     for i in range(z.size):

@@ -32,7 +32,8 @@ def preston(
     rng : numpy.random.Generator
         The draw uses only strata and sampling units, nothing confidential.
     lonely_psu : {"fail", "remove", "adjust", "average"}
-        With "remove", a stratum with one unit adds nothing to the variance of its stage.  Otherwise it is refused.
+        With "remove", a stratum with one unit adds nothing to the variance of its stage.  With the other values such a
+        stratum is refused, unless it is sampled completely.
 
     Raises
     ------
@@ -62,7 +63,11 @@ def refuse_lonely_units(stages: tuple[Stage, ...], lonely_psu: LonelyPSU) -> Non
 
 
 def _draw(stage: Stage, number: int, above: Levels, rng: np.random.Generator) -> Levels:
-    """Draw one stage.  Return the number of stages, from the first on, that keep each unit: (units, R)."""
+    """Draw the units of one stage in R replicates, and count the stages that keep each unit: (units, R).
+
+    The draw keeps half of the units of each stratum.  Stages are counted from the first on, and ``above`` has the
+    counts of the strata of this stage.  ``number`` is the number of earlier stages.
+    """
     h, R = stage.stratum_of_unit, above.shape[1]
     order, last = np.argsort(h, kind="stable"), np.cumsum(stage.sampled)
     level, wanted = np.empty((h.size, R), dtype=np.uint8), np.empty(R)
@@ -77,7 +82,10 @@ def _draw(stage: Stage, number: int, above: Levels, rng: np.random.Generator) ->
 
 
 def _values(stages: tuple[Stage, ...]) -> Floats:
-    """Compute the factors by stratum of the last stage and number of stages that keep a unit: (strata, stages + 1)."""
+    """Compute the table of factors (strata of the last stage, stages + 1).
+
+    Column k has the factor of a unit that is kept at the first k stages and not at the next.
+    """
     strata = stages[0].sampled.size
     share, root, kept_so_far = np.ones(strata), np.ones(strata), np.ones(strata)
     value = np.empty((strata, 0))

@@ -77,7 +77,7 @@ def _first_records(stage: Stage) -> Codes:
 
 
 def _rows(units: int, rows: int) -> Codes:
-    """Choose row a of each unit: (units,).
+    """Choose row a of the Hadamard matrix for each PSU, in the order of selection: (units,).
 
     Consecutive rows differ by steps of 1, then by steps of 2, and so on.  So no pair of consecutive rows occurs twice
     until all steps have been used.

@@ -1,27 +1,29 @@
 """Fisher-consistent draws of a censored normal regression: a correction for the bias that the clamp causes.
 
-The clamp limits the log density of every record to [-M, M].  If the truth is theta, the censored estimator of
-t = (B, Sigma) solves
+The clamp limits the log density of every record to [-M, M].  If theta is the truth, the censored estimate tends to the
+t = (B, Sigma) that solves
 
     E_theta[ 1(|log p(Y | x; t)| < M) d/dt log p(Y | x; t) ] = 0,
 
-as clamped records do not contribute.  A corrected draw is the theta for which the draw t solves this equation.  The
-clamp M = epsilon / (2 m) is public, so the correction is post-processing.
+as clamped records do not contribute.  A corrected draw is the theta for which the released draw t solves this equation.
+With m released draws, the clamp M = epsilon / (2 m) is public, so the correction is post-processing.
 
-Let dim be the number of outcomes, Sigma = L L', and r = L^-1 (y - B'x).  Under t, log p = h - |r|^2 / 2 with
-h = -(dim / 2) log 2 pi - log|L|.  Therefore the records that are not clamped lie in the ring
-2(h - M) < |r|^2 < 2(h + M).  By symmetry B is unbiased, and r ~ N(0, k I) with the k that solves
+Let dim be the number of outcomes, Sigma = L L', and r = L^-1 (y - B'x).  Under t, log p = h - |r|^2 / 2 with h =
+-(dim / 2) log 2 pi - log|L|.  Therefore the records that are not clamped lie in the ring 2(h - M) < |r|^2 < 2(h + M).
+By symmetry B is unbiased.  If theta is the truth, r ~ N(0, k I) with the k that solves
 
     E[ k D / dim - 1 ; 2(h - M) < k D < 2(h + M) ] = 0,      D ~ chi-squared_dim.
 
-**Variance.**  Let P be the probability of the ring.  The mean of n records is estimated with variance k^2 / (n P),
-and without a clamp with variance k / n.  (The sandwich is E[r r'; ring] / (d/dmu E[r; ring])^2.  The score equation
-makes E[r r'; ring] = P I, and the derivative is P / k.)  A synthetic file of the draw has residual variance 1, or k
-after the correction.  Therefore the variances estimated from the file are too small by the factor k^2 / P, or k / P.
+**Variance.**  Let P be the true probability that r lies in the ring.  The mean of n records is estimated with variance
+k^2 / (n P) with the clamp, and k / n without a clamp.  (The sandwich is E[r r'; ring] / (d/dmu E[r; ring])^2.  The
+score equation makes E[r r'; ring] = P I, and the derivative is P / k.)  In units of the draw, a synthetic file has the
+residual variance 1, or k after the correction.  Therefore the variances estimated from a synthetic file are too small
+by the factor k^2 / P, or k / P after the correction.
 
-FBP's density has the factor 1 / pi = exp(w~).  Let a be the row of L for w~, and mu_w the mean of w~ given x.  Then
-log p = h + mu_w + |a|^2 / 2 - |r - a|^2 / 2: the centre of the ring is a, the mean of r in the population, and the
-radii depend on x.  Therefore the clamp biases B, too.
+**The model FBP** has a further factor in its density, 1 / pi = exp(w~), where pi is the inclusion probability and w~
+the log weight.  Let a be the row of L for w~, and mu_w the mean of w~ given x.  Then log p =
+h + mu_w + |a|^2 / 2 - |r - a|^2 / 2: the centre of the ring is a, the mean of r in the population, and the radii depend
+on x.  Therefore the clamp biases B, too.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ FAR = 8.0  # the quadrature covers so many standard deviations
 
 
 def uncensored(L: Floats, bound: float) -> Floats:
-    """Correct draws of Sigma for the bias that the clamp causes, if log p is the normal log density.
+    """Correct draws of Sigma for the bias that the clamp of normal log densities causes.
 
     Parameters
     ----------
@@ -55,7 +57,8 @@ def uncensored(L: Floats, bound: float) -> Floats:
     Returns
     -------
     float array (m, dim, dim)
-        Cholesky factors of the Sigma whose censored estimate tends to L L'.
+        Cholesky factors of the corrected Sigma.  If a corrected Sigma is the truth, the censored estimate tends to
+        L L'.
 
     Raises
     ------
@@ -68,12 +71,14 @@ def uncensored(L: Floats, bound: float) -> Floats:
 def variance_factor(L: Floats, bound: float, *, corrected: bool) -> float:
     """Compute the factor by which variances that are estimated from synthetic files are too small.
 
-    The files come from the draws L (m, dim, dim), or from the corrected draws with ``corrected``.
+    The files are made from the Cholesky factors L (m, dim, dim) of the released Sigma.  With ``corrected``, they are
+    made from the draws that :func:`uncensored` returns.  The clamp limited log densities to [-``bound``, ``bound``].
+    The result is the mean over the m draws.
 
     Raises
     ------
     ModelError
-        The clamp ``bound`` is so tight that a draw does not identify Sigma.
+        The clamp is so tight that a draw does not identify Sigma.
     """
     factors = []
     for root in L:
@@ -84,12 +89,12 @@ def variance_factor(L: Floats, bound: float, *, corrected: bool) -> float:
 
 
 def _spread(L: Floats, bound: float) -> float:
-    """Compute the ratio k of the true residual variance to the residual variance in the draw."""
+    """Compute the ratio k of the true residual variance to the residual variance in a draw with Sigma = L L'."""
     dim, h = len(L), log_height(L)
     low, high = max(0.0, 2 * (h - bound)), 2 * (h + bound)
 
     def excess(log_k: float) -> float:
-        """Compute E[k D | ring] - dim, which increases in k."""
+        """Compute E[k D | low < k D < high] - dim for a chi-squared D.  It increases in k, and is 0 at the true k."""
         k = np.exp(log_k)
         if low / k > dim:  # in the upper tail, differences of survival functions keep more digits
             mass = [chi2.sf(low / k, d) - chi2.sf(high / k, d) for d in (dim, dim + 2)]
@@ -104,23 +109,23 @@ def _spread(L: Floats, bound: float) -> float:
 
 
 def uncensored_tilted(B: Floats, L: Floats, X: Floats, size: Floats, bound: float) -> tuple[Floats, Floats]:
-    """Correct draws of (B, L) for the bias that the clamp causes, if log p is the normal log density plus w~ (FBP).
+    """Correct draws of B and Sigma of the model FBP for the bias that the clamp causes.
 
     Parameters
     ----------
     B, L : float arrays (m, K, 2), (m, 2, 2)
-        Released draws of coefficients and Cholesky factors for (y~, w~).
+        Released draws: coefficients, and Cholesky factors of Sigma, for the outcome and the log weight.
     X : float array (G, K)
         Distinct predictor rows.
     size : float array (G,)
         Number of records with each predictor row.
     bound : float
-        The clamp M: the log density of each record was limited to [-M, M].
+        The clamp M: the log density of each record (the normal log density plus the log weight) was limited to [-M, M].
 
     Raises
     ------
     ModelError
-        The clamp is so tight that a draw does not identify theta, or no theta leads to the draw.
+        The clamp is so tight that a draw does not identify B and Sigma, or no true B and Sigma lead to the draw.
     """
     pairs = [_tilted(*draw, X, size, bound) for draw in zip(B, L, strict=True)]
     return np.array([B for B, _ in pairs]), np.array([L for _, L in pairs])
@@ -157,7 +162,11 @@ def _factor(S: Floats) -> Floats:
 
 
 def _rings(h: Floats, bound: float, a: Floats) -> tuple[Floats, Floats]:
-    """Return quadrature nodes (G, Q, 2) in G rings 2(h - M) < |r - a|^2 < 2(h + M), and areas / (2 pi) (G, Q)."""
+    """Return nodes and weights for integrals over G rings in the plane.
+
+    Ring g contains the points r with 2(h_g - M) < |r - a|^2 < 2(h_g + M), where M is ``bound``.  The nodes have the
+    shape (G, Q, 2).  Their weights (G, Q) are areas / (2 pi).
+    """
     farthest = FAR * 2 + np.linalg.norm(a)
     low = np.sqrt(np.maximum(2 * (h - bound), 0))
     high = np.minimum(np.sqrt(2 * (h + bound)), np.maximum(farthest, low + FAR))

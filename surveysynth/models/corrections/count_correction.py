@@ -11,8 +11,9 @@ A corrected draw is the theta whose limit is the draw.  Therefore the expected s
 
     sum_g n_g E_theta[ alpha(f(Y, W | g)) s(Y, W | g; draw) ] = 0,
 
-and no maximum has to be found.  Broyden's method solves these equations.  The first step is the inverse weighted
-information at the draw times the score.  The limits of c, gamma and sigma are weighted least-squares estimates.
+and no maximum has to be found.  Broyden's method solves these equations.  Its first step is the score at the draw,
+multiplied by the inverse of the weighted information.  The limits of c, gamma and sigma are weighted least-squares
+estimates.
 
 **Expectations.**  If few counts are probable in a predictor row, all of them are summed.  Otherwise the first counts
 are summed, and points represent the other counts.  These points are evenly spaced on the variance-stabilizing scale
@@ -20,11 +21,11 @@ asinh sqrt(v / phi): a midpoint rule for a smooth function that vanishes at the 
 Gauss-Hermite nodes.
 
 **Risks** are maxima over S draws of the unweighted posterior.  Under the model, this posterior is approximately normal
-around theta, with the inverse information of the n records as covariance.  The log of the mean mu of a predictor row,
-u = log(1 + mean mu / phi), the mean of the log weight, and log sigma are independent.  log mu is slightly skewed, as it
-would be in a cell with the same information.  The maximum over S draws is replaced by the maximum over a few points
-near a sphere.  Its radius is z_S, the expected maximum of S standard normal numbers, so that a linear function has the
-same expected maximum.  A record pulls the fit towards itself: the residual from the fit is sqrt(1 - h) times the true
+around theta, with the inverse information of the n records as covariance.  The log of the mean mu of a predictor row, u
+= log(1 + mean mu / phi), the mean of the log weight, and log sigma are independent.  log mu is slightly skewed, like
+the log mean of a single cell of records with the same information.  The maximum over S draws is replaced by the maximum
+over a few points on a sphere.  The radius is such that linear functions have, on average, the same maximum over the
+points as over S draws.  A record pulls the fit towards itself: the residual from the fit is sqrt(1 - h) times the true
 residual, where h is the leverage of the record.
 
 The correction uses drawn parameters, the public predictors, the public numbers n_g, S, and the constants of the weight
@@ -71,7 +72,7 @@ def correct(
     draws: int,
     rng: np.random.Generator,
 ) -> dict[str, Floats]:
-    """Correct each of m released draws for the bias that privacy weights cause: solve lim(theta) = draw for theta.
+    """Correct each of m released draws of a count model for the bias that privacy weights cause.
 
     Parameters
     ----------
@@ -117,7 +118,11 @@ def correct(
 
 @dataclass(frozen=True)
 class _Rows:
-    """The predictor rows ``X`` (G, K), the numbers ``size`` (G,) of records, the weight map, and S (``draws``)."""
+    """Predictor rows, and what determines the privacy weights of their records.
+
+    ``X`` (G, K) are the predictor rows, and ``size`` (G,) their numbers of records.  ``alpha`` computes privacy weights
+    from risks.  ``draws`` is the number of posterior draws over which a risk is the maximum.
+    """
 
     X: Floats
     size: Floats
@@ -127,10 +132,13 @@ class _Rows:
 
 @dataclass(frozen=True)
 class _Theta:
-    """Parameters of one draw.
+    """Parameters of the count model in one draw.
 
-    ``a`` is 1 / phi, and 0 under Poisson.  ``mean`` is the mean count of the records.  ``c`` and ``sigma`` are None if
-    the weight is public.  The coordinates are b, u = log(1 + a mean), c and log sigma.  u is finite even if phi is
+    ``b`` are the coefficients of the log mean.  ``a`` is 1 / phi, and 0 under Poisson.  ``mean`` is the mean count of
+    the records.  ``c`` and ``sigma``, the coefficients and residual standard deviation of the log weight, are None if
+    the weight is public.  ``dispersed`` is False under Poisson.
+
+    The equations are solved in the coordinates b, u = log(1 + a mean), c and log sigma. u is finite even if phi is
     infinite.
     """
 
@@ -150,12 +158,12 @@ class _Theta:
         return log(self.a) if self.a > 0 else -inf
 
     def flat(self) -> Floats:
-        """Return the coordinates as one array."""
+        """Return the coordinates b, u, c and log sigma as one array."""
         u = [log1p(self.a * self.mean)] if self.dispersed else []
         return np.concatenate([self.b, u, [] if self.sigma is None else [*np.asarray(self.c), log(self.sigma)]])
 
     def at(self, x: Floats) -> _Theta:
-        """Return the parameters with coordinates ``x``."""
+        """Return the parameters whose coordinates (b, u, c, log sigma) are ``x``."""
         K, rest = len(self.b), x[len(self.b) + self.dispersed :]
         a = max(float(np.expm1(x[K])), POISSON) / self.mean if self.dispersed else 0.0
         if self.sigma is None:
@@ -182,7 +190,11 @@ def _theta(values: Mapping[str, Floats], rows: _Rows) -> _Theta:
 
 
 def _solved(draw: _Theta, start: Floats, rows: _Rows, H: Floats | None) -> tuple[Floats, Floats]:
-    """Find the coordinates whose limit is the draw, by Broyden's method.  Also return the inverse Jacobian ``H``."""
+    """Correct one draw: find the true parameters under which the alpha-weighted estimate tends to the draw.
+
+    Broyden's method begins with the coordinates ``start`` and the inverse Jacobian ``H``, if given.  Returns the
+    coordinates of the corrected draw, and the inverse Jacobian.
+    """
     K = len(draw.b)
     x = start
     H = np.eye(len(x)) if H is None else H
@@ -209,7 +221,10 @@ def _solved(draw: _Theta, start: Floats, rows: _Rows, H: Floats | None) -> tuple
 
 
 def _extent(x: Floats, draw: _Theta, rows: _Rows) -> float:
-    """Return the largest change by step ``x`` in log means, the coordinate u, mean log weight / sigma, or log sigma."""
+    """Return how far the step ``x`` in coordinates moves the model.
+
+    This is the largest change in log means, in u, in mean log weights (relative to sigma) and in log sigma.
+    """
     K = len(draw.b)
     largest = [np.abs(rows.X @ x[:K]).max()]
     if draw.dispersed:
@@ -221,9 +236,10 @@ def _extent(x: Floats, draw: _Theta, rows: _Rows) -> float:
 
 
 def _residual(theta: _Theta, draw: _Theta, rows: _Rows) -> Floats:
-    """Compute the difference between the limit of the estimator under ``theta`` and the draw, in coordinates.
+    """Compute the difference between the limit of the alpha-weighted estimate and the draw, in coordinates.
 
-    The elements of b and u are first-order approximations, which are 0 for the same theta.
+    The limit is computed under the assumption that ``theta`` is the truth.  The differences in b and u are first-order
+    approximations, which are 0 where the exact differences are 0.
     """
     X, G = rows.X, len(rows.X)
     v, p = _counts_of_rows(np.exp(X @ theta.b), theta.phi)
@@ -257,7 +273,10 @@ def _residual(theta: _Theta, draw: _Theta, rows: _Rows) -> Floats:
 
 
 def _score_of_log_a(v: Floats, eta: Floats, log_a: float) -> Floats:
-    """Compute the derivatives of the log densities of counts ``v`` with respect to log(1 / phi)."""
+    """Compute the derivatives of negative binomial log densities of counts with respect to log a = log(1 / phi).
+
+    Count ``v[i]`` has the log mean ``eta[i]``.
+    """
     phi = np.exp(-np.array([log_a + STEP, log_a - STEP]))
     slope, spent = slopes(np.repeat(eta[:, None], 2, axis=1), phi)
     log_p = rises(v, phi) + v[:, None] * slope - spent
@@ -272,9 +291,11 @@ def _solve(C: Floats, y: Floats) -> Floats:
 
 
 def _risks(theta: _Theta, rows: _Rows, v: Floats, row: Codes, mass: Floats, z: Floats, t: Floats) -> Floats:
-    """Compute the risk (P, nodes), the largest |log p| over draws, for pairs of a count and a log weight.
+    """Compute risks under ``theta``: the largest |log density| of a count and its log weight over posterior draws.
 
-    Count i is ``v[i]``, in predictor row ``row[i]``.  Log weights lie ``t`` (nodes,) standard deviations from the mean.
+    The result has the shape (P, nodes).  Count i is ``v[i]`` in predictor row ``row[i]``, represents ``mass[i]``
+    records, and has the predictors ``z[i]`` of the log weight.  Its log weights lie ``t`` (nodes,) standard deviations
+    from their mean.
     """
     X, n = rows.X, rows.size.sum()
     eta = X @ theta.b
@@ -311,10 +332,12 @@ def _risks(theta: _Theta, rows: _Rows, v: Floats, row: Codes, mass: Floats, z: F
 
 
 def _log_means(variance: Floats, mu: Floats, a: float, normal: Floats) -> Floats:
-    """Compute the errors (G, N) of log mu in posterior draws, from standard normal numbers ``normal`` (N,).
+    """Compute the errors (G, N) of the log means of G predictor rows in N posterior draws.
 
-    In a cell of n records, log mu has the posterior distribution of log Gamma(n mu) - log Gamma(n phi) variates.  A
-    Cornish-Fisher expansion approximates this distribution.
+    The log means have posterior variances ``variance`` (G,).  ``mu`` (G,) are the means, and ``a`` is 1 / phi.  The
+    draws are made from standard normal numbers ``normal`` (N,).  If a single cell of n records has the mean mu, log mu
+    has the posterior distribution of log Gamma(n mu) - log Gamma(n phi) variates.  A Cornish-Fisher expansion
+    approximates this distribution, with the n that gives the posterior variance.
     """
     n = (1 / mu + a) / variance  # number of records of a cell with the same information
     sd, other = np.sqrt(variance)[:, None], (a**2 - mu**-2.0) / n**2
@@ -323,9 +346,10 @@ def _log_means(variance: Floats, mu: Floats, a: float, normal: Floats) -> Floats
 
 
 def _directions(dim: int, draws: int) -> Floats:
-    """Return points (N, dim) that represent ``draws`` draws from N(0, I): 0, and points evenly spread on a sphere.
+    """Return a few points (N, dim) over which a maximum is about as large as over ``draws`` draws from N(0, I).
 
-    The largest projection of a point on a direction, averaged over all directions, is the expected maximum of ``draws``
+    The points are 0 and points evenly spread on a sphere.  The radius makes the maximum exact for linear functions:
+    averaged over all directions, the largest projection of a point on a direction is the expected maximum of ``draws``
     standard normal numbers.
     """
     way = np.array(list(product((-1.0, 0.0, 1.0), repeat=dim)))
@@ -342,7 +366,10 @@ def _directions(dim: int, draws: int) -> Floats:
 
 
 def _counts_of_rows(mu: Floats, phi: float) -> tuple[Floats, Floats]:
-    """Return nodes (G, NODES) that represent the counts of predictor rows with means ``mu``, and the probabilities."""
+    """Represent the negative binomial counts of G predictor rows with means ``mu`` by few counts.
+
+    Returns the counts and their probabilities, both (G, NODES).
+    """
     sd = np.sqrt(mu + mu**2 / phi)
     low = np.maximum(np.floor(mu - sqrt(3 * FAR) * sd), 0)
     high = mu + sqrt(3 * FAR) * sd + FAR / np.log1p(phi / mu) + FAR / 2

@@ -46,15 +46,16 @@ WORST = 0.1  # no correction is made if a standard deviation shrinks to a smalle
 
 @dataclass(frozen=True)
 class Weighting:
-    """What determines privacy weights: the weight map, the density, and the number of draws.
+    """How privacy weights are computed: from densities in posterior draws to risks, and from risks to weights.
 
     Attributes
     ----------
     alpha : function
-        The weight map with its constants, which computes privacy weights from risks.  For units of several records, the
-        second argument is the number of records of each unit.
+        The weight map with its constants, which computes privacy weights from risks.  If units of privacy have several
+        records, the second argument is the number of records of each unit.
     log_base : function
-        Computes the log of the ratio of the record density to the normal density, from working-scale values (n, D).
+        Computes the term that a model adds to the normal log density of each record, from the outcomes and the log
+        weight (n, D) on the working scale.  FBP adds the log weight, and FBS adds 0.
     draws : int
         S, the number of draws over which the risk is a maximum.
     """
@@ -66,23 +67,24 @@ class Weighting:
 
 @dataclass(frozen=True)
 class Bias:
-    """The bias that privacy weights cause in L (D, D), the Cholesky factor of Sigma.
+    """The bias that privacy weights cause in Sigma.
 
     Attributes
     ----------
     shrink : float array (D, D)
-        Lower triangular matrix.  The limit of L is the product L shrink.
+        Lower triangular matrix.  If L L' is the true Sigma, the alpha-weighted estimate of the Cholesky factor L tends
+        to the product L shrink.
     """
 
     shrink: Floats
 
     def true_root(self, L: Floats) -> Floats:
-        """Return the Cholesky factor of the Sigma whose limit is L L'."""
+        """Return the Cholesky factor of the true Sigma whose alpha-weighted estimate tends to L L'."""
         return np.asarray(L @ np.linalg.inv(self.shrink))
 
     @property
     def can_be_undone(self) -> bool:
-        """Whether ``shrink`` is finite, and all diagonal elements exceed ``WORST``."""
+        """True if the draw can be corrected: ``shrink`` is finite, and its diagonal elements exceed ``WORST``."""
         return bool(np.isfinite(self.shrink).all() and self.shrink.diagonal().min(initial=np.inf) > WORST)
 
 
@@ -90,12 +92,13 @@ SomeBias = TypeVar("SomeBias", bound=Bias)
 
 
 def fixed_point(step: Callable[[SomeBias], tuple[SomeBias, float]], start: SomeBias) -> SomeBias:
-    """Find the bias by which the draw must be corrected: it equals the bias at the corrected draw.
+    """Find the bias by which a draw must be corrected: the bias of estimates if the corrected draw is the truth.
 
     Parameters
     ----------
     step : function
-        Maps a bias b to the bias at the draw corrected by b, and to the distance between the two biases.
+        Takes a bias b, corrects the draw by b, and computes the bias b' of estimates if the corrected draw is the
+        truth.  Returns b' and the distance of b' from b.
     start : Bias
 
     Raises
@@ -114,7 +117,10 @@ def fixed_point(step: Callable[[SomeBias], tuple[SomeBias, float]], start: SomeB
 
 
 def sigma_roots(df: float, D: int, draws: int, rng: np.random.Generator) -> Floats:
-    """Simulate posterior draws of Sigma for true Sigma = I, and return the Cholesky factors (draws, D, D)."""
+    """Simulate posterior draws of Sigma for true Sigma = I, and return their Cholesky factors (draws, D, D).
+
+    The posterior is inverse-Wishart with ``df`` degrees of freedom.
+    """
     if D == 0:
         return np.empty((draws, 0, 0))
     Sigma = invwishart.rvs(df, df * np.eye(D), size=draws, random_state=rng).reshape(draws, D, D)
@@ -122,11 +128,15 @@ def sigma_roots(df: float, D: int, draws: int, rng: np.random.Generator) -> Floa
 
 
 def posterior_root(R: Floats) -> Floats:
-    """Return a root (columns, rank) of (R'R)^-1 that does not depend on the order of the predictor rows."""
+    """Return a root (columns, rank) of the inverse information (R'R)^-1 of coefficients.
+
+    Draws of coefficients are made with this root from normal numbers.  The root depends only on R'R, and so not on the
+    order of the predictor rows.
+    """
     triangle = np.linalg.qr(R)[1]
     return np.asarray(np.linalg.pinv(triangle * np.where(triangle.diagonal() < 0, -1, 1)[:, None]))
 
 
 def lower_root(Sigma: Floats) -> Floats:
-    """Return the Cholesky factor of Sigma.  Raises ModelError if Sigma is singular."""
+    """Return the lower Cholesky factor of Sigma.  Raises ModelError if Sigma is singular."""
     return guarded(lambda: np.asarray(np.linalg.cholesky(Sigma)), np.linalg.LinAlgError, lambda kind: irreversible())

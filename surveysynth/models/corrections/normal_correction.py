@@ -1,21 +1,22 @@
 """Fisher-consistent draws of a normal regression: a correction for the bias that privacy weights cause.
 
 The privacy weight alpha falls with the risk f of a record, the largest |log p| over posterior draws.  Risks are high in
-the tails, so the alpha-weighted estimate of Sigma is too small.  If the risk is not symmetric in the residual (FBP), B
-is biased, too.  A corrected draw is the theta = (B, Sigma) whose limit is the draw,
+the tails, so the alpha-weighted estimate of Sigma is too small.  In the model FBP, risks are not symmetric in the
+residual, so B is biased, too.  A corrected draw is the theta = (B, Sigma) whose limit is the draw,
 
     lim(theta_corrected) = theta_draw,
 
-with lim as in fisher_consistency.py.  The limit is a weighted least-squares fit to the distribution under theta: B
-solves the normal equations with weights alpha, and Sigma is the weighted mean of residual cross products.  For FBS and
-a risk at the true theta, with ``dim`` outcomes, the equation reads
+where lim(theta) is what the alpha-weighted estimates tend to if theta is the truth (fisher_consistency.py).  The limit
+is a weighted least-squares fit to the distribution under theta: B solves the normal equations with weights alpha, and
+Sigma is the weighted mean of residual cross products.  In the model FBS with ``dim`` outcomes, if the risk were |log p|
+at the true theta, the equation would read
 
     Sigma_corrected kappa(Sigma_corrected) = Sigma_draw,
     kappa(Sigma) = E[alpha(D) D] / (dim E[alpha(D)]),   D ~ chi-squared_dim.
 
-Shares of categories are part of theta (share_correction.py): p_lim ~ p E[alpha].  In cell g, n_g p_g[k] records are
-expected in category k.  Given that a certain record is one of these, the expected number is larger by 1 - p_g[k].  This
-bounds the leverage of records in rare categories.
+Shares p of categories are part of theta, and their limits are proportional to p E[alpha] (share_correction.py).  In a
+cell g of n_g records, n_g p_g[k] records are expected in category k.  If one record is known to be in category k, the
+expected number is larger by 1 - p_g[k].  This bounds the leverage of records in rare categories.
 
 psu_correction.py has the correction for files with effects of PSUs.
 
@@ -49,7 +50,7 @@ NOBODY = 1e-6  # least expected number of records in a predictor row: too few to
 def correct(
     B: Floats, L: Floats, X: Floats, size: Floats, weighting: Weighting, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Correct m released draws for the bias that privacy weights cause: solve lim(theta) = (B, L L') for theta.
+    """Correct m released draws of a normal regression for the bias that privacy weights cause.
 
     Parameters
     ----------
@@ -80,9 +81,9 @@ def correct(
 def correct_with_shares(
     B: Floats, L: Floats, shares: Shares, X: Floats, size: Floats, weighting: Weighting, rng: np.random.Generator
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Correct m released draws, with shares p of categories, for the bias that privacy weights cause.
+    """Correct m released draws of a normal regression and of shares of categories for the bias by privacy weights.
 
-    For each draw, lim(theta, p) = (B, L L', p_draw) is solved for theta and p.
+    If the corrected B, Sigma and shares are the truth, the alpha-weighted estimates tend to the released draw.
 
     Parameters
     ----------
@@ -97,7 +98,7 @@ def correct_with_shares(
     B, L, log_p : float arrays
         The corrected draws, with the same shapes.
     spread : float array (m,)
-        Factor that corrects the effects of PSUs on log shares.  It is 1 without effects of PSUs.
+        Factor by which effects of PSUs on log shares must be multiplied.  It is 1 if there are no such effects.
 
     Raises
     ------
@@ -126,11 +127,11 @@ def correct_with_shares(
 
 @dataclass(frozen=True)
 class _Theta:
-    """Parameters of one draw, corrected or not.
+    """Parameters of a normal regression and of shares of categories: one draw, or the corrected draw.
 
     ``B`` (K, D) are coefficients, ``L`` (D, D) is the Cholesky factor of Sigma, and ``log_p`` (C, K) are the log shares
-    of categories in C cells.  ``b`` (N,) are effects of PSUs on the log shares of pairs, and ``sigma`` is the standard
-    deviation of these effects.
+    of categories in C cells.  ``b`` (N,) are effects of PSUs on the log shares of N pairs (combinations of PSU,
+    predictors and category), and ``sigma`` is the standard deviation of these effects.
     """
 
     B: Floats
@@ -142,10 +143,11 @@ class _Theta:
 
 @dataclass(frozen=True)
 class _Limits:
-    """The limit of the alpha-weighted estimator.
+    """What the alpha-weighted estimates tend to, if certain parameters are the truth.
 
-    ``shift`` is the limit of B minus B, and 0 for coefficients without information.  ``Sigma`` is the limit of Sigma.
-    ``kept`` (C, K) is E[alpha] in each cell and category, and ``slope`` the slope of log E[alpha] on effects of PSUs.
+    ``shift`` is the limit of the coefficients minus the true coefficients, and 0 for coefficients without information.
+    ``Sigma`` is the limit of Sigma.  ``kept`` (C, K) is the mean privacy weight in each cell and category.  ``slope``
+    is the slope of log mean privacy weights on the effects of PSUs.
     """
 
     shift: Floats
@@ -156,7 +158,7 @@ class _Limits:
 
 @dataclass(frozen=True)
 class _Limit:
-    """The function theta -> lim(theta).  It is smooth, because every theta uses the same random numbers.
+    """The function that computes the limits of alpha-weighted estimates from true parameters.
 
     Attributes
     ----------
@@ -180,7 +182,10 @@ class _Limit:
 
     @staticmethod
     def around(theta: _Theta, pairs: Pairs, weighting: Weighting, tilted: bool, rng: np.random.Generator) -> _Limit:
-        """Make the function for parameters near ``theta``.  With ``tilted``, PSUs have effects on shares."""
+        """Make the function that computes limits of alpha-weighted estimates from true parameters near ``theta``.
+
+        With ``tilted``, PSUs have effects on shares.
+        """
         S, (columns, D) = weighting.draws, theta.B.shape
         rank = _unweighted_fit(pairs, pairs.shares(theta.log_p, theta.b)).root.shape[1]
         roots = sigma_roots(pairs.size.sum() - rank, D, S, rng)
@@ -190,11 +195,11 @@ class _Limit:
 
     @cached_property
     def row(self) -> Codes:
-        """For each pair and node, the number of the pair, which is also the position of the predictor row in X."""
+        """The pair (N Q,) of each combination of a pair and a node.  A pair is numbered as its predictor row in X."""
         return np.repeat(np.arange(len(self.pairs.X)), len(self.z))
 
     def __call__(self, theta: _Theta) -> _Limits:
-        """Compute the limit: weighted least squares of residuals, and mean privacy weights of categories."""
+        """Compute the limits of the alpha-weighted estimates, if ``theta`` is the truth."""
         X, p = self.pairs.X, self.pairs.shares(theta.log_p, theta.b)
         e = self.z @ theta.L.T
         a = self.weighting.alpha(self._risks(theta, p, e))
@@ -207,9 +212,10 @@ class _Limit:
         return _Limits(np.linalg.pinv(R) @ Z0, S0 / fitted.A, kept, slope)
 
     def _risks(self, theta: _Theta, p: Floats, e: Floats) -> Floats:
-        """Compute the risk f of each pair and node under theta: the maximum over S draws of the unweighted posterior.
+        """Compute the risk of each pair and node: the largest |log density| over S draws of the unweighted posterior.
 
-        p (N,) are the shares of the pairs, and e (Q, D) the residuals of the nodes.
+        The true parameters are ``theta``.  ``p`` (N,) are the shares of the pairs, and ``e`` (Q, D) the residuals of
+        the nodes.
         """
         X, row, fit = self.pairs.X, self.row, _unweighted_fit(self.pairs, p)
         E = fit.root @ self.noise[:, : fit.root.shape[1]] @ self.Sigma_roots.transpose(0, 2, 1)
@@ -229,7 +235,10 @@ class _Limit:
         )
 
     def _log_shares(self, p: Floats, error: Floats, i: Codes) -> Floats:
-        """Make draws (len(i), S) of the log shares of the pairs and nodes numbered ``i``."""
+        """Make S posterior draws of the log shares of pairs: (len(i), S), for the pairs and nodes numbered ``i``.
+
+        ``p`` (N,) are the true shares, and ``error`` (N,) the posterior standard deviations of effects of PSUs.
+        """
         assert self.share_noise is not None
         pair = self.row[i]
         return self.share_noise.log_shares(p[pair], self.pairs.records_in_cell[pair], self.pairs.K, error[pair])
@@ -237,9 +246,11 @@ class _Limit:
 
 @dataclass(frozen=True)
 class _UnweightedFit:
-    """The unweighted fit: a root of C0^-1, and the leverage (N,) of a record of each pair.
+    """What the risks need from a least-squares fit in which all privacy weights are 1.
 
-    Given a record of the pair, 1 - p more records are expected, which multiply the leverage by ``reduction`` (N,).
+    ``root`` is a root of C0^-1, the inverse of the sum of x x' over records.  ``leverage`` (N,) is the leverage of a
+    record of each pair, if the category of the record is not known.  If the category is known, 1 - p more records are
+    expected there, and the leverage is multiplied by ``reduction`` (N,).
     """
 
     root: Floats
@@ -248,7 +259,6 @@ class _UnweightedFit:
 
 
 def _unweighted_fit(pairs: Pairs, p: Floats) -> _UnweightedFit:
-    """Compute the unweighted fit to records whose categories have the shares p (N,)."""
     X, mass = pairs.X, pairs.records * p
     size = mass if pairs.K == 1 else np.maximum(mass, NOBODY)
     R, *_ = sufficient_statistics(X, np.arange(len(X)), np.zeros((len(X), 1)), size).reduced()
@@ -259,10 +269,10 @@ def _unweighted_fit(pairs: Pairs, p: Floats) -> _UnweightedFit:
 
 @dataclass(frozen=True)
 class _FitBias(Bias):
-    """The bias that privacy weights cause in B, L, the shares p of categories, and the effects b of PSUs on shares.
+    """The bias that privacy weights cause in a normal regression and in shares of categories.
 
-    The limits of the estimates are B + shift, L shrink, p exp(log_kept) (normalized), and b (1 + slope).  ``log_p``
-    (C, K) are the corrected log shares of the draw.
+    Let B, L L' = Sigma, shares p, and effects b of PSUs on log shares be true.  The estimates tend to B + shift, L
+    shrink, p exp(log_kept) (normalized), and b (1 + slope).  ``log_p`` (C, K) are the corrected log shares of the draw.
     """
 
     shift: Floats
@@ -276,7 +286,7 @@ class _FitBias(Bias):
         return _FitBias(eye, np.zeros_like(draw.B), np.zeros_like(draw.log_p), 0.0, draw.log_p)
 
     def for_draw(self, draw: _Theta) -> _FitBias:
-        """Return this bias, with the corrected log shares of another draw."""
+        """Return the bias as the start of the search for another draw, with the corrected log shares of this draw."""
         return replace(self, log_p=normalized(draw.log_p - self.log_kept))
 
     def truth(self, draw: _Theta) -> _Theta:
@@ -284,12 +294,19 @@ class _FitBias(Bias):
         return _Theta(draw.B - self.shift, self.true_root(draw.L), self.log_p, draw.b / steeper, draw.sigma / steeper)
 
     def with_fit(self, limits: _Limits, L: Floats) -> _FitBias:
-        """Return the bias with ``shift`` and ``shrink`` from ``limits``, which were computed at Sigma = L L'."""
+        """Return a copy of the bias, in which the bias of B and Sigma is computed from ``limits``.
+
+        ``limits`` are the limits of the alpha-weighted estimates if Sigma = L L' is true.
+        """
         inverse = np.linalg.inv(L)
         return replace(self, shift=limits.shift, shrink=lower_root(inverse @ limits.Sigma @ inverse.T))
 
     def with_shares(self, limits: _Limits, drawn: Floats, cell_size: Floats) -> _FitBias:
-        """Return the bias with ``log_kept`` and ``slope`` moved towards ``limits``; ``drawn`` are drawn log shares."""
+        """Return a copy of the bias, in which the bias of shares is moved part of the way towards ``limits``.
+
+        ``drawn`` (C, K) are the released log shares, from which the corrected log shares are computed.  ``cell_size``
+        (C,) are the numbers of records of the cells.
+        """
         if (drawn[~(limits.kept > 0)] > np.log(CLOSE)).any():
             raise irreversible()
         # a larger share has a lower risk, so full steps would overshoot
@@ -300,7 +317,11 @@ class _FitBias(Bias):
 
 
 def _step(limit: _Limit, draw: _Theta, before: _FitBias) -> tuple[_FitBias, float]:
-    """Return the bias at the draw corrected by ``before``, and the distance between the two biases."""
+    """Do one step of the search for the bias of a draw: compute the bias at the draw that is corrected by ``before``.
+
+    The corrected draw is taken as the truth.  Returns the bias of the alpha-weighted estimates, and its distance from
+    ``before``.
+    """
     truth, X = before.truth(draw), limit.pairs.X
     limits = limit(truth)
     after = before.with_fit(limits, truth.L)
@@ -315,7 +336,7 @@ def _step(limit: _Limit, draw: _Theta, before: _FitBias) -> tuple[_FitBias, floa
 
 
 def normal_nodes(dim: int) -> tuple[Floats, Floats]:
-    """Return Q nodes (Q, dim) and weights (Q,) that have exactly the mean and covariance of N(0, I).
+    """Represent N(0, I) by Q nodes (Q, dim) with probabilities (Q,), which have exactly its mean and covariance.
 
     The space is cut into rings around 0, which also cover the tails.  The nodes of a ring lie at the root mean square
     distance of the ring, in evenly spread directions.

@@ -12,16 +12,16 @@ of privacy g (one record, or several records with one alpha).  The true variance
     T - K T_c K + V_c,   V_c = sum_g alpha_g^2 e_g e_g' / a_c^2,   K = 1 - sum_g alpha_g e_g e_g' / (Sigma sum alpha),
 
 where T_c = T (1 + n_c T / Sigma)^-1.  The term K T_c K arises because alpha is centred at the effect that is estimated
-from the other records of the PSU.  This estimate differs from u_c by approximately N(0, T_c), and m_c moves towards the
-estimate.  V_c is less than Sigma_lim / a_c, so estimates of T are too small.  The score of T is the difference of the
-two variances, weighted by the squared information (a_c / (1 + a_c tau))^2.  Therefore
+from the other records of the PSU.  The estimate differs from u_c by approximately N(0, T_c), and m_c is drawn towards
+the estimate.  V_c is less than Sigma_lim / a_c, so estimates of T are too small.  The score of T is the difference of
+the two variances, weighted by the squared information (a_c / (1 + a_c tau))^2.  Therefore
 
     T_true = T_draw + deficit,   deficit = the weighted mean of Sigma_lim / a_c - V_c + K T_c K,
 
-and Sigma_lim is the residual sum of squares within PSUs over sum_c (a_c - 1).  Means are taken over about 3000
-simulated records: whole PSUs of the file, with their public predictors and units of privacy.  All quantities are in
-units of the true L, in which Sigma is I and T is diag(tau).  If the deficit exceeds T, the draw is at the lower limit
-that the prior of tau sets, and T_true is too large.
+and Sigma_lim is the alpha-weighted residual sum of squares within PSUs, divided by sum_c (a_c - 1).  Means are taken
+over about 3000 simulated records: whole PSUs of the file, with their public predictors and units of privacy.  All
+quantities are in units of the true L, in which Sigma is I and T is diag(tau).  If the deficit exceeds T, the draw is at
+the lower limit that the prior of tau sets, and T_true is too large.
 
 fisher_consistency.py has the equation and the risks from which alpha is computed.
 
@@ -77,13 +77,13 @@ class ClusteredFile:
 
     @cached_property
     def s(self) -> Floats:
-        """Sums (C, K) of x over the records of each PSU."""
+        """Sums (C, K) of the predictor rows x over the records of each PSU."""
         shape = (len(self.n), len(self.X))
         return np.asarray(csr_array((np.ones(len(self.psu)), (self.psu, self.pattern)), shape=shape) @ self.X)
 
     @cached_property
     def C0(self) -> Floats:
-        """The matrix sum x x' (K, K) over the records."""
+        """The sum (K, K) of x x' over all records, where x is a predictor row."""
         rows = np.bincount(self.pattern, minlength=len(self.X))
         return np.asarray(self.X.T @ (rows[:, None] * self.X))
 
@@ -91,10 +91,11 @@ class ClusteredFile:
 def correct_with_effects(
     B: Floats, L: Floats, tau: Floats, file: ClusteredFile, weighting: Weighting, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Correct the covariances Sigma within PSUs and T between PSUs, of m released draws, for the bias by alpha.
+    """Correct m released draws of covariances within and between PSUs for the bias that privacy weights cause.
 
-    If the corrected covariances are the truth, the estimates tend to Sigma and T of the draw.  Coefficients need no
-    correction, as the risk of FBS is symmetric in the residual.
+    The covariances are Sigma within PSUs, and T of the effects of PSUs.  If the corrected covariances are the truth,
+    the alpha-weighted estimates tend to the released draw.  Coefficients need no correction, as the risk in the model
+    FBS is symmetric in the residual.
 
     Parameters
     ----------
@@ -130,7 +131,7 @@ def correct_with_effects(
 
 @dataclass(frozen=True)
 class _Draw:
-    """A released draw of B (K, D), L (D, D) and tau (D,)."""
+    """A released draw: coefficients B (K, D), Cholesky factor L (D, D) of Sigma, and variance ratios tau (D,)."""
 
     B: Floats
     L: Floats
@@ -139,18 +140,26 @@ class _Draw:
 
 @dataclass(frozen=True)
 class _CovarianceBias(Bias):
-    """The bias that privacy weights cause: L_lim = L shrink, T_lim = T - L deficit L'."""
+    """The bias that privacy weights cause in the covariances within and between PSUs.
+
+    Let L L' = Sigma and T, the covariance of effects of PSUs, be true.  The estimate of L tends to L shrink, and the
+    estimate of T to T - L deficit L'.
+    """
 
     deficit: Floats
 
     def truth(self, draw: _Draw) -> tuple[Floats, Floats]:
-        """Correct a draw for the bias, and return the lower Cholesky factors of Sigma and T."""
+        """Correct a draw, and return the lower Cholesky factors of Sigma (within PSUs) and T (between PSUs)."""
         root = self.true_root(draw.L)
         return root, _add(draw.L * np.sqrt(draw.tau), root @ self.deficit @ root.T)
 
 
 def _step(limit: _Limit, draw: _Draw, before: _CovarianceBias) -> tuple[_CovarianceBias, float]:
-    """Return the bias at the draw corrected by ``before``, and the distance between the two biases."""
+    """Do one step of the search for the bias of a draw: compute the bias at the draw that is corrected by ``before``.
+
+    The corrected draw is taken as the truth.  Returns the bias of the alpha-weighted estimates, and its distance from
+    ``before``.
+    """
     root, T_root = before.truth(draw)
     ratio = (np.linalg.solve(root, T_root) ** 2).sum(axis=1)
     Sigma_lim, deficit = limit(draw.B, root, ratio, draw.tau)
@@ -183,7 +192,7 @@ class _Simulated:
 
     @staticmethod
     def drawn(file: ClusteredFile, D: int, rng: np.random.Generator) -> _Simulated:
-        """Draw whole PSUs of the file at random, and standard normal numbers."""
+        """Simulate records: draw whole PSUs of the file at random, and standard normal numbers for D outcomes."""
         records, psu, origin = _sampled_psus(file.psu, rng)
         unit = np.arange(len(records)) if file.unit is None else codes(psu, file.unit[records])
         z, z_u = _standardized(rng, len(records), D), _standardized(rng, len(origin), D)
@@ -198,7 +207,7 @@ class _Simulated:
 
 @dataclass(frozen=True)
 class _Limit:
-    """The function from Sigma and T to their limits.  It is smooth, because every call uses the same random numbers.
+    """The function that computes the limits of alpha-weighted estimates from true covariances within and between PSUs.
 
     Attributes
     ----------
@@ -216,7 +225,10 @@ class _Limit:
 
     @staticmethod
     def around(tau: Floats, file: ClusteredFile, weighting: Weighting, rng: np.random.Generator) -> _Limit:
-        """Make the function for variance ratios near ``tau`` (D,)."""
+        """Make the function that computes limits of alpha-weighted estimates, for variance ratios near ``tau`` (D,).
+
+        A variance ratio is the variance between PSUs divided by the residual variance.
+        """
         D, S = len(tau), weighting.draws
         sim = _Simulated.drawn(file, D, rng)
         n_tau = file.n[:, None] * tau
@@ -226,14 +238,15 @@ class _Limit:
         return _Limit(file, sim, weighting, roots, rng.standard_normal((S, file.X.shape[1], D)))
 
     def __call__(self, B: Floats, L: Floats, ratio: Floats, tau: Floats) -> tuple[Floats, Floats]:
-        """Compute Sigma_lim and the deficit of T, in units of L.
+        """Compute the limit of the estimate of Sigma, and by how much the estimate of T is too small, in units of L.
 
         Parameters
         ----------
         B, L : float arrays (K, D), (D, D)
-            The true parameters.
+            The true coefficients, and the Cholesky factor of the true Sigma.
         ratio, tau : float arrays (D,)
-            True variance ratios T / Sigma, and variance ratios of the draw, at which the score is 0.
+            True ratios of the variances T of effects of PSUs to Sigma, and the ratios in the released draw, at which
+            the score is 0.
         """
         sim, D = self.simulated, len(L)
         by_unit = self._weights(B, L, ratio)
@@ -254,7 +267,11 @@ class _Limit:
         return Sigma_lim, (information * deficit).sum(axis=0) / information.sum(axis=0)
 
     def _weights(self, B: Floats, L: Floats, ratio: Floats) -> Floats:
-        """Compute the privacy weights alpha (units,) of the simulated units."""
+        """Compute the privacy weights alpha (units,) of the simulated units of privacy, if the arguments are the truth.
+
+        ``B`` are the coefficients, ``L`` is the Cholesky factor of Sigma, and ``ratio`` (D,) are ratios of the
+        variances between PSUs to Sigma.
+        """
         file, sim = self.file, self.simulated
         residual, E = self._unweighted_fit(ratio)
         Y = file.X[sim.pattern] @ B + residual @ L.T
@@ -274,7 +291,12 @@ class _Limit:
         return self.weighting.alpha(f) if unit is None else self.weighting.alpha(f, np.bincount(unit))
 
     def _unweighted_fit(self, ratio: Floats) -> tuple[Floats, Floats]:
-        """Simulate residuals (N, D) of the unweighted fit, and errors (S, K, D) of draws of B, both in units of L."""
+        """Simulate a fit in which all privacy weights are 1.
+
+        Returns the residuals (N, D) of the simulated records, and the errors (S, K, D) of posterior draws of the
+        coefficients, both in units of the Cholesky factor of Sigma.  ``ratio`` (D,) are the true ratios of the
+        variances between PSUs to Sigma.
+        """
         file, sim = self.file, self.simulated
         E, own = np.empty_like(self.noise), np.empty_like(sim.z)
         for j, r in enumerate(ratio):
@@ -291,10 +313,10 @@ class _Limit:
 
 
 def _within(z: Floats, a: Floats, sums: Floats, a_c: Floats) -> Floats:
-    """Compute Sigma_lim from residuals z (N, D) about the means of PSUs, with privacy weights a (N,).
+    """Compute the alpha-weighted covariance within PSUs of residuals ``z`` (N, D) with privacy weights ``a`` (N,).
 
-    ``sums`` (H, D) and ``a_c`` (H,) are the sums of a z and of a over the records of each PSU.  Raises ModelError if
-    hardly any degrees of freedom are left: the sum of a_c - 1 is less than ``WORST`` times the sum of a_c.
+    ``sums`` (H, D) and ``a_c`` (H,) are the sums of a z and of a over the records of each of H PSUs.  Raises ModelError
+    if hardly any degrees of freedom are left: the sum of a_c - 1 is less than ``WORST`` times the sum of a_c.
     """
     df = (a_c - 1).sum()
     if not df > WORST * a_c.sum():
@@ -305,8 +327,8 @@ def _within(z: Floats, a: Floats, sums: Floats, a_c: Floats) -> Floats:
 def _sampled_psus(psu: Codes, rng: np.random.Generator) -> tuple[Codes, Codes, Codes]:
     """Draw whole PSUs at random, with about ``RECORDS`` records in all.
 
-    Returns the records, the drawn PSU of each record (numbered from 0), and the PSU of the file that each drawn PSU
-    copies.
+    ``psu`` (n,) is the PSU of each record of the file.  Returns the positions of the drawn records, the drawn PSU of
+    each of these records (numbered from 0), and the PSU of the file that each drawn PSU copies.
     """
     n_c = np.bincount(psu)
     order = np.argsort(psu, kind="stable")
@@ -330,7 +352,10 @@ def _sums(group: Codes, x: Floats, size: int) -> Floats:
 
 
 def _add(root: Floats, change: Floats) -> Floats:
-    """Return the lower Cholesky factor of root root' + change.  Each variance keeps at least the share ``WORST``."""
+    """Return the lower Cholesky factor of the covariance root root' + change.
+
+    No variance falls below ``WORST`` times the variance in root root'.
+    """
     inverse = np.linalg.inv(root)
     values, vectors = np.linalg.eigh(inverse @ change @ inverse.T)
     grown = root @ (vectors * np.sqrt(np.maximum(1 + values, WORST)))

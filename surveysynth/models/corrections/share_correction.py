@@ -1,4 +1,4 @@
-"""Shares of categories in the correction for privacy weights: the bias of shares, and their part in the risks.
+"""Corrected shares of categories: the bias that privacy weights cause in shares, and the part of shares in risks.
 
 The model has K categories k with shares p_g[k] in public cells g, and (y, w) is normal given the predictors x(k).  The
 risk f of a record is the largest |log p| over posterior draws, and log p includes the log share.  Records in rare
@@ -10,12 +10,14 @@ estimated share is
 **Risks.**  Shares in the risks have Beta distributions, as under a Dirichlet posterior.  A record of category k is one
 of the n_g records of the cell, so 1 + (n_g - 1) p_g[k] records of the cell are expected in category k.
 
-**The prior** counts as one record per cell, 1 / K in each category, and the data as A_g = n_g E[alpha] records.  The
-correction also removes the prior, unless a share is smaller than the prior's part of it.
+**The prior** counts as one record per cell, which is 1 / K record in each category.  The data count as A_g = n_g
+E[alpha] records.  The correction also removes the contribution of the prior from the shares, except from shares smaller
+than this contribution.
 
-**Effects of PSUs.**  The effects b_c[k] of PSU c change the shares to p_gc[k] ~ p_g[k] exp(b_c[k]).  A category that is
-common in a PSU is less risky there, so log E[alpha | g, k, c] is approximately log kept_g[k] + slope b_c[k].  Then
-p_lim_g[k] ~ p_g[k] kept_g[k], and the limits of the effects are 1 + slope times as large as the effects.
+**Effects of PSUs.**  The effects b_c[k] of PSU c change the shares to p_gc[k] ~ p_g[k] exp(b_c[k]).  Records of a
+category that is common in a PSU have lower risks there, so log E[alpha | g, k, c] is approximately log
+kept_g[k] + slope b_c[k].  Then p_lim_g[k] ~ p_g[k] kept_g[k], and the estimates of the effects tend to 1 + slope times
+the effects.
 
 In shapes, m is the number of released draws, C of cells, P of public patterns, R of PSUs, S of posterior draws.
 """
@@ -59,14 +61,14 @@ class Shares:
 
     @property
     def effects(self) -> Tilts:
-        """Effects of PSUs on the shares.  Without any, a single PSU with effects 0."""
+        """Effects of PSUs on the shares.  If there are none, they are 0 for a single PSU."""
         m, _, K = self.log_p.shape
         return self.tilts or Tilts(np.zeros((m, 1, K)), np.zeros(m), np.zeros(1))
 
 
 @dataclass(frozen=True)
 class Tilts:
-    """Effects of R simulated PSUs on log shares: p_gc[k] ~ p_g[k] exp(b_c[k]).
+    """Effects of R simulated PSUs on the log shares of K categories.
 
     Attributes
     ----------
@@ -92,9 +94,9 @@ class Pairs:
     X : float array (N, columns)
         Predictor row of each pair.
     size, cell : float and int arrays (R P,)
-        Number of records of each pattern in each PSU, and the cell of the pattern.
+        Number of records of each PSU and pattern, and the cell of the pattern.
     psu_size : float array (R P,)
-        Number of all records of the PSU, for each PSU and pattern.
+        Number of all records of the PSU, repeated for each pattern.
     cell_size : float array (C,)
         Number of records of each cell.
     K : int
@@ -110,12 +112,12 @@ class Pairs:
 
     @cached_property
     def records(self) -> Floats:
-        """Number of records (N,) with the PSU and pattern of each pair, in all categories."""
+        """Number of records (N,) that have the PSU and the pattern of each pair, in whatever category."""
         return np.repeat(self.size, self.K)
 
     @cached_property
     def records_in_cell(self) -> Floats:
-        """Number of records n_g (N,) in the cell of each pair."""
+        """Number of records (N,) in the public cell of each pair."""
         return np.repeat(self.cell_size[self.cell], self.K)
 
     @cached_property
@@ -124,24 +126,30 @@ class Pairs:
         return np.asarray((self.cell[:, None] * self.K + np.arange(self.K)).ravel())
 
     def psu_effects(self, b: Floats) -> Floats:
-        """Return the effect of the PSU on the category (N,) for each pair, from the effects ``b`` (R, K)."""
+        """Return the effect (N,) of each pair's PSU on the pair's category, from the effects ``b`` (R, K)."""
         return np.repeat(b, len(self.cell) // len(b), axis=0).ravel()
 
     def shares(self, log_p: Floats, b: Floats) -> Floats:
-        """Compute the shares p_gc[k] (N,) of the pairs, from log shares (C, K) and effects of PSUs (N,)."""
+        """Compute the share (N,) of each pair's category in its cell and PSU.
+
+        ``log_p`` (C, K) are the log shares in the cells, and ``b`` (N,) the effects of PSUs on log shares.
+        """
         return np.asarray(np.exp(normalized(log_p[self.cell] + b.reshape(-1, self.K))).ravel())
 
     def tilt_errors(self, p: Floats, sigma: float) -> Floats:
-        """Approximate the posterior standard deviations (N,) of the effects of PSUs on log odds."""
+        """Approximate the posterior standard deviation (N,) of the effect of each pair's PSU on log odds.
+
+        ``p`` (N,) are the shares of the categories, and ``sigma`` is the standard deviation of the effects.
+        """
         n_c = np.repeat(self.psu_size, self.K)
         return np.asarray(sigma / np.sqrt(1 + sigma**2 * n_c * p * (1 - p)))
 
     def kept(self, E_alpha: Floats, p: Floats, b: Floats) -> tuple[Floats, float]:
         """Average the expected privacy weights ``E_alpha`` (N,) of the pairs within each cell and category.
 
-        Returns the averages (C, K), and the slope of log E_alpha on the effects ``b`` (N,) of PSUs, 0 without effects.
-        With effects of PSUs, both come from a weighted regression of log E_alpha on b.  The weight is the information
-        of the records on log odds: the number of records times p (1 - p).
+        Returns the averages (C, K), and the slope of log E_alpha on the effects ``b`` (N,) of PSUs.  If all effects are
+        0, the slope is 0.  Otherwise a weighted regression of log E_alpha on b gives the averages and the slope.  Its
+        weights are the number of records times p (1 - p), where ``p`` (N,) are the shares of the pairs.
         """
         pair, shape = self.cell_and_category, (len(self.cell_size), self.K)
         pairs = shape[0] * shape[1]
@@ -159,9 +167,9 @@ class Pairs:
 
 
 def representative_pairs(shares: Shares, X: Floats, size: Floats, rng: np.random.Generator) -> Pairs:
-    """Return the pairs of a representative sample of public patterns.
+    """Return the pairs (PSU, public pattern, category) of a representative sample of public patterns.
 
-    X (G, columns) are the distinct predictor rows, and ``size`` (P,) are the numbers of records of all patterns.
+    ``X`` (G, columns) are the distinct predictor rows, and ``size`` (P,) are the numbers of records of all patterns.
     """
     _, C, K = shares.log_p.shape
     among = shares.cell if K > 1 else np.zeros_like(shares.cell)
@@ -180,14 +188,14 @@ def representative_pairs(shares: Shares, X: Floats, size: Floats, rng: np.random
 
 @dataclass(frozen=True)
 class ShareNoise:
-    """Random numbers from which S draws of the share of each pair are made.  All pairs use the same numbers.
+    """Random numbers from which S posterior draws of shares of categories are made.  All shares use the same numbers.
 
     Attributes
     ----------
     z, log_u : float arrays (2, S)
         Random numbers of two gamma variates: one of the category, and one of all other categories together.
     tilt : float array (S,), optional
-        Random numbers of the effects of PSUs.
+        Standard normal numbers for the effects of PSUs.  None means that PSUs have no effects.
     """
 
     z: Floats
@@ -196,12 +204,12 @@ class ShareNoise:
 
     @staticmethod
     def drawn(draws: int, tilted: bool, rng: np.random.Generator) -> ShareNoise:
-        """Draw the random numbers for S = ``draws``."""
+        """Make the random numbers for S = ``draws`` posterior draws.  With ``tilted``, PSUs have effects on shares."""
         z, log_u = rng.standard_normal((2, draws)), -rng.standard_exponential((2, draws))
         return ShareNoise(z, log_u, rng.standard_normal(draws) if tilted else None)
 
     def log_shares(self, p: Floats, n: Floats, K: int, error: Floats) -> Floats:
-        """Make draws (pairs, S) of log shares with Beta distributions.  The draws are smooth functions of the true p.
+        """Make S posterior draws (pairs, S) of log shares, which have Beta distributions.
 
         Parameters
         ----------
@@ -220,7 +228,7 @@ class ShareNoise:
 
 
 def _log_gamma(shape: Floats, z: Floats, log_u: Floats) -> Floats:
-    """Compute logarithms (shapes, S) of gamma variates from normal numbers z and logs of uniform numbers.
+    """Compute logarithms (shapes, S) of gamma variates from normal numbers ``z`` and logarithms of uniform numbers U.
 
     Gamma(a) = Gamma(a + 1) U^(1/a).  Gamma(a + 1) is approximated after Wilson & Hilferty (1931).
     """
@@ -230,10 +238,11 @@ def _log_gamma(shape: Floats, z: Floats, log_u: Floats) -> Floats:
 
 
 def without_prior(log_p: Floats, A: Floats) -> Floats:
-    """Remove the prior's part from log shares (C, K).  ``A`` (C,) is the sum of alpha over the records of each cell.
+    """Remove the contribution of the prior from the released log shares (C, K) of K categories in C cells.
 
-    With the prior, a drawn share tends to (1 / K + A p) / (1 + A).  A share smaller than the prior's part,
-    (1 / K) / (1 + A), becomes almost 0.
+    ``A`` (C,) is the sum of privacy weights over the records of each cell.  The prior counts as one record per cell.
+    Therefore a released share is about (1 / K + A p) / (1 + A), where p is the share without the prior.  If p would be
+    negative, it becomes almost 0.
     """
     K = log_p.shape[1]
     p = ((1 + A[:, None]) * np.exp(log_p) - 1 / K) / np.maximum(A[:, None], CLOSE)
@@ -241,5 +250,5 @@ def without_prior(log_p: Floats, A: Floats) -> Floats:
 
 
 def normalized(log_p: Floats) -> Floats:
-    """Shift log shares so that the shares add up to 1 over the last axis."""
+    """Shift log shares so that the shares add up to 1 over the last axis of the array."""
     return np.asarray(log_p - logsumexp(log_p, axis=-1, keepdims=True))

@@ -1,8 +1,9 @@
 """The alpha-weighted likelihood of counts given public predictors, and the normal approximation at its mode.
 
-:mod:`surveysynth.models.counts` has the formulas of rise, of r, and of the sums A and S of each predictor row.  In
-shapes, G is the number of predictor rows (distinct rows of the model matrix), K of columns, S of posterior draws, and V
-of counts or points.
+:mod:`surveysynth.models.counts` has the formulas.  A count v with mean mu and dispersion phi has the log density
+rise(v) + v (log mu - r) - phi r, up to a constant, where r = log(1 + mu / phi) and rise(v) = log Gamma(v + phi) - log
+Gamma(phi) - v log phi.  In shapes, G is the number of predictor rows (distinct rows of the model matrix), K of columns,
+S of posterior draws, and V of counts or points.
 """
 
 from __future__ import annotations
@@ -32,14 +33,17 @@ ROUNDS, STEPS = 30, 100  # largest numbers of alternating steps, and of Newton s
 
 @nb.njit(cache=True, error_model="numpy")
 def _stirling(x: float) -> float:
-    """Compute the remainder of Stirling's formula, log Gamma(x) - (x - 1/2) log x + x - log(2 pi) / 2, for large x."""
+    """Compute log Gamma(x) minus Stirling's approximation (x - 1/2) log x - x + log(2 pi) / 2, for large x."""
     w = 1 / (x * x)
     return (1 - w * (1 / 30 - w * (1 / 105 - w / 140))) / (12 * x)
 
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def rises(v: Floats, phi: Floats) -> Floats:
-    """Compute log Gamma(v + phi) - log Gamma(phi) - v log phi (V, S).  For infinite phi, the value is 0."""
+    """Compute the term rise(v) of negative binomial log densities (V, S), for V counts and S dispersions ``phi``.
+
+    rise(v) is log Gamma(v + phi) - log Gamma(phi) - v log phi, and 0 for infinite phi (Poisson).
+    """
     out = np.zeros((v.size, phi.size))
     phi_terms = np.empty((2, phi.size))
     for s in range(phi.size):
@@ -57,9 +61,10 @@ def rises(v: Floats, phi: Floats) -> Floats:
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def slopes(eta: Floats, phi: Floats) -> tuple[Floats, Floats]:
-    """Compute log mu - r and phi r, each (G, S), where r = log(1 + mu / phi), from eta = log mu (G, S).
+    """Compute the terms log mu - r and phi r of negative binomial log densities, each (G, S).
 
-    For infinite phi, the two limits are log mu and mu.
+    Here r = log(1 + mu / phi), for the log means ``eta`` = log mu (G, S) and S dispersions ``phi``.  For infinite phi
+    (Poisson), the terms are log mu and mu.
     """
     slope, spent = np.empty(eta.shape), np.empty(eta.shape)
     for g in nb.prange(eta.shape[0]):
@@ -75,9 +80,10 @@ def slopes(eta: Floats, phi: Floats) -> tuple[Floats, Floats]:
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def pair_log_densities(count: Codes, row: Codes, v: Floats, rise: Floats, slope: Floats, spent: Floats) -> Floats:
-    """Compute the log densities rise + v (log mu - r) - phi r (P, S) of P pairs of a count and a predictor row.
+    """Compute the negative binomial log densities of P pairs of a count and a predictor row in S draws: (P, S).
 
-    ``rise`` comes from :func:`rises`, and ``slope`` and ``spent`` come from :func:`slopes`.
+    Pair i has the count ``v[count[i]]`` and the predictor row ``row[i]``.  ``rise`` comes from :func:`rises`, and
+    ``slope`` and ``spent`` are the two arrays from :func:`slopes`.  The term -log v! is left out.
     """
     out = np.empty((count.size, rise.shape[1]))
     for i in nb.prange(count.size):
@@ -89,10 +95,11 @@ def pair_log_densities(count: Codes, row: Codes, v: Floats, rise: Floats, slope:
 
 @dataclass(frozen=True, repr=False)
 class Likelihood:
-    """The alpha-weighted likelihood of counts, given by sums over records.
+    """The alpha-weighted negative binomial or Poisson likelihood of counts, given by sums over records.
 
-    ``X`` (G, K) are predictor rows.  ``A`` and ``S`` (G,) are the sums of alpha and alpha y in each row.  The points
-    ``v`` (V,) with weights ``weight`` (V,) represent the distinct counts.  Under Poisson, there are no points.
+    ``X`` (G, K) are predictor rows.  ``A`` and ``S`` (G,) are the sums of alpha and alpha y over the records of each
+    row.  The points ``v`` (V,) with weights ``weight`` (V,) represent the distinct counts.  ``dispersed`` is False
+    under Poisson, and then there are no points.
     """
 
     X: Floats
@@ -109,24 +116,27 @@ class Likelihood:
         return float((self.weight @ rises(self.v, phi))[0] + self.S @ slope[:, 0] - self.A @ spent[:, 0])
 
     def derivatives(self, eta: Floats, log_a: float) -> tuple[Floats, Floats]:
-        """Compute the first derivatives and the negative second derivatives with respect to eta, each (G,)."""
+        """Differentiate the log likelihood with respect to the log means ``eta`` (G,), at log(1 / phi) = ``log_a``.
+
+        Returns the first derivatives and the negative second derivatives, each (G,).
+        """
         share = expit(-eta - log_a)  # phi / (mu + phi)
         mu = np.exp(eta)
         return (self.S - self.A * mu) * share, (self.S * (1 - share) + self.A * mu * share) * share
 
 
 def sums(key: Codes, values: Floats, size: int) -> Floats:
-    """Compute the sums (size,) of ``values`` by ``key``, as floats even if there are no values."""
+    """Compute the sum of ``values`` for each key 0 to ``size`` - 1, as floats even if there are no values."""
     return np.bincount(key, values, size).astype(np.float64)
 
 
 def points(count: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """Return a few weighted points that replace weighted counts in sums of functions that are analytic for v > 0.
+    """Replace weighted counts by a few weighted points that give the same sums of smooth functions.
 
-    Counts below SMALL are not replaced.  Larger counts are grouped by octave (a factor of 2).  If an octave has more
-    than POINTS distinct counts, a Gauss quadrature with POINTS nodes replaces these counts.  The nearest singularity,
-    v = 0, is three half-widths from the centre of the octave.  Therefore the error of m points is of the order
-    (3 + sqrt 8)^-2m, which is 5e-16 for m = 10.
+    The functions must be analytic for v > 0.  Counts below SMALL are not replaced.  Larger counts are grouped by octave
+    (a factor of 2).  If an octave has more than POINTS distinct counts, a Gauss quadrature with POINTS nodes replaces
+    these counts.  The nearest singularity, v = 0, is three half-widths from the centre of the octave.  Therefore the
+    error of m points is of the order (3 + sqrt 8)^-2m, which is 5e-16 for m = 10.
     """
     v, number = np.unique(count, return_inverse=True)
     weight = sums(number, weight, len(v))
@@ -166,7 +176,10 @@ def _gauss(v: Floats, weight: Floats) -> tuple[Floats, Floats]:
 
 
 def coordinates(likelihood: Likelihood) -> dict[str, Any]:
-    """Compute the normal approximation at the mode, as data for the Stan program, whose coordinates it defines."""
+    """Compute the coordinates in which the Stan program samples, from the normal approximation at the mode.
+
+    Returns data for the Stan program.
+    """
     X = likelihood.X
     b, log_a = _mode(likelihood)
     slope, curvature = likelihood.derivatives(X @ b, log_a)
@@ -188,11 +201,12 @@ def coordinates(likelihood: Likelihood) -> dict[str, Any]:
 
 
 def _empty_rows(likelihood: Likelihood, V: Floats, log_a: float) -> tuple[Codes, Floats]:
-    """Find predictor rows with almost no counts and an uncertain log mu.
+    """Find predictor rows in which almost all counts are 0, so that the log mean log mu is uncertain.
 
     Rows with highly correlated log mu are represented by one row.  Returns these rows, and for each of them the sum of
     alpha over the rows that it represents.  A row is returned only if its zero counts imply that mu is below phi,
-    because above mu = phi the likelihood of zero counts falls slowly.  V (K, K) is the covariance of b.
+    because above mu = phi the likelihood of zero counts falls slowly.  ``V`` (K, K) is the covariance of the
+    coefficients, and ``log_a`` is log(1 / phi).
     """
     X = likelihood.X
     empty = np.flatnonzero((likelihood.S < FEW) & (likelihood.A > 0))
@@ -209,7 +223,10 @@ def _empty_rows(likelihood: Likelihood, V: Floats, log_a: float) -> tuple[Codes,
 
 
 def _mode(likelihood: Likelihood) -> tuple[Floats, float]:
-    """Find the mode of (b, log(1 / phi)) by alternating steps, as b and phi are nearly independent."""
+    """Find the mode of the coefficients b and of log(1 / phi), by steps in b and in phi in turn.
+
+    Few turns are needed, as b and phi are nearly independent.
+    """
     b = np.zeros(likelihood.X.shape[1])
     b[0] = np.log(likelihood.S.sum() / likelihood.A.sum())
     if not likelihood.dispersed:
@@ -243,7 +260,7 @@ def _mode_b(likelihood: Likelihood, b: Floats, log_a: float) -> Floats:
 
 
 def _log_dispersion(likelihood: Likelihood, eta: Floats, log_a: float) -> float:
-    """Compute the log density of log(1 / phi) given b, up to a constant: likelihood, prior and Jacobian."""
+    """Compute the posterior log density of log(1 / phi) at ``log_a``, given the log means ``eta``, up to a constant."""
     return likelihood.value(eta, log_a) - float(np.log1p((np.exp(log_a) / 5) ** 2)) + log_a
 
 

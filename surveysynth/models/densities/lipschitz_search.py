@@ -1,9 +1,10 @@
-"""A fast search for the largest |log density| of each record over all draws, by branch and bound.
+"""A fast search for the largest |log density| of each record over all posterior draws, by branch and bound.
 
-The search is fast if many records belong to one cell (have the same mean in every draw).  In a small box of
-outcomes y, only few of thousands of draws have the largest or smallest density anywhere.  Therefore the records of a
-cell are cut into boxes repeatedly.  Draw s has W_s = L_s^-1 and e_s = W_s y - m_s, where m_s is W_s times the mean.
-Let u be the distance of y from the middle of the box.  For two draws s and t,
+The log densities are those of a normal regression.  The search is fast if many records belong to one cell, that is,
+have the same mean in every draw.  In a small box of outcomes y, only few of thousands of draws give the largest or the
+smallest density of any y.  Therefore the records of a cell are cut into boxes repeatedly.  Draw s has W_s = L_s^-1 and
+e_s = W_s y - m_s, where m_s is W_s times the mean.  Let u be the distance of y from the middle of the box.  For two
+draws s and t,
 
     log p_s - log p_t  =  [at the middle]  -  (W_s'e_s - W_t'e_t) u  -  u'(W_s'W_s - W_t'W_t) u / 2.
 
@@ -32,10 +33,11 @@ def _bounds(
     draws: Codes, count: int, kept: Codes, middle: Floats, h: Floats, base: float, mean: Floats, W: Floats,
     square: Floats, const: Floats, at: Floats, slope: Floats,
 ) -> int:  # fmt: skip
-    """Fill ``kept`` with the draws that may have the largest |log density| in a box.  Return how many were written.
+    """Find the draws that may give the largest |log density| of a record in a box of outcomes.
 
-    Only the first ``count`` elements of ``draws`` are examined.  ``middle`` and ``h`` (D,) are the centre and the
-    half-widths of the box.  ``base`` is the largest base of its records.  ``at`` and ``slope`` are work space.
+    Writes these draws to ``kept``, and returns their number.  Only the first ``count`` elements of ``draws`` are
+    examined.  ``middle`` and ``h`` (D,) are the centre and the half-widths of the box.  ``base`` is the largest term
+    that is added to the normal log density of a record in the box.  ``at`` and ``slope`` are work space.
     """
     D = middle.size
     top, bottom, highest = 0, 0, -np.inf
@@ -84,7 +86,8 @@ def _fill_box(
 ) -> None:  # fmt: skip
     """Write the largest |log density| of each of ``records`` over the first ``count`` of ``draws`` to ``out``.
 
-    ``room``, ``twice`` and ``e`` are work space.
+    ``records`` are the records of a box, and ``draws`` are the draws that :func:`_bounds` kept.  ``room``, ``twice``
+    and ``e`` are work space.
     """
     D = Y.shape[1]
     for c in range(count):
@@ -124,7 +127,7 @@ def _fill_cell(
 ) -> None:
     """Write the largest |log density| over all draws of each record of a cell to ``out``.
 
-    ``order`` are the records of the cell, and is rearranged.
+    ``order`` holds the records of the cell, and is rearranged.
     """
     S, D = const.size, Y.shape[1]
     lists, counts = np.empty((DEPTH + 1, S), dtype=np.intp), np.empty(DEPTH + 1, dtype=np.intp)
@@ -174,20 +177,21 @@ def _fill_cell(
 def farthest(
     Y: Floats, start: Codes, cell: Codes, mean: Floats, W: Floats, square: Floats, const: Floats, base: Floats
 ) -> Floats:
-    """Compute the largest |base_i + log p_is| (n,) over draws s, for every record i.  All arguments must be finite.
+    """Compute the largest |log density| (n,) of each record of a normal regression over draws.
 
     Parameters
     ----------
     Y : float array (n, D)
         Outcomes of the records, sorted by cell.
     start, cell : int arrays (tasks + 1,), (tasks,)
-        First record of each task, followed by n, and the cell of each task (:func:`tasks`).
+        First record of each task (records of one cell, see :func:`tasks`), followed by n, and the cell of each task.
     mean, W, square : float arrays (cells, D, S), (D, D, S), (D, D, S)
-        L^-1 B'x of each cell, L^-1, and Sigma^-1, in every draw.
+        L^-1 B'x of each cell, L^-1, and Sigma^-1 in every draw, where L is the Cholesky factor of Sigma.  All arguments
+        must be finite.
     const : float array (cells, S) or (1, S)
-        Term of the log density that does not depend on y, for each cell or for all cells.
+        Term of the log density that does not depend on the outcomes, for each cell or for all cells.
     base : float array (n,)
-        Term of the log density that does not depend on the draw.
+        Term that is added to the normal log density of each record, in every draw.
     """
     out = np.empty(len(Y))
     for task in nb.prange(cell.size):
@@ -200,7 +204,7 @@ def farthest(
 def tasks(cell: Codes) -> tuple[Codes, Codes]:
     """Divide records, sorted by ``cell`` (n,), into tasks of at most ``TASK`` records of one cell.
 
-    Returns the first record of each task, followed by n, and the cell of each task.
+    Tasks are worked on in parallel.  Returns the first record of each task, followed by n, and the cell of each task.
     """
     starts = np.flatnonzero(np.concatenate([[True], np.diff(cell) > 0]))
     ends = np.append(starts[1:], cell.size)

@@ -1,4 +1,4 @@
-"""The most probable mode of a censored posterior, and whether Markov chains cross between modes."""
+"""The most probable mode of a posterior under the censored mechanism, and whether Markov chains cross between modes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ POINTS = 21  # number of points between two modes at which the density is comput
 
 
 def only_mode(log_probability: Sequence[float], bound: float, separated: Callable[[int, int], bool]) -> int:
-    """Return the position of the most probable mode.
+    """Return the position of the most probable mode, if chains that start there sample the posterior.
 
-    All other modes must be negligible or not separated from this mode.  The clamp limits the log density of every
-    record to [-M, M].  Therefore the log odds of two modes change by at most 4 M if one record is replaced.  A mode is
-    negligible if the log probability is lower than the largest one by max(4 M, ``NEGLIGIBLE``).
+    Each other mode must be negligible, or Markov chains must be able to cross between this mode and the most probable
+    one.  The clamp limits the log density of every record to [-M, M].  Therefore the log odds of two modes change by at
+    most 4 M if one record is replaced.  A mode is negligible if its log probability is lower than the largest one by
+    more than 4 M and ``NEGLIGIBLE``.
 
     Parameters
     ----------
@@ -27,7 +28,7 @@ def only_mode(log_probability: Sequence[float], bound: float, separated: Callabl
     bound : float
         M, the clamp.
     separated : function
-        Takes the positions of two modes, and returns whether Markov chains cannot cross between the modes.
+        Takes the positions of two modes, and returns True if Markov chains cannot cross between the modes.
 
     Raises
     ------
@@ -47,9 +48,9 @@ def only_mode(log_probability: Sequence[float], bound: float, separated: Callabl
 
 
 def falls_between(log_density: Callable[[float], float]) -> bool:
-    """Whether a log density falls by more than ``BARRIER`` between two modes, so that Markov chains do not cross.
+    """True if Markov chains do not cross between two modes: the log density falls by more than ``BARRIER`` there.
 
-    The argument of ``log_density`` is the share of the way from one mode (0) to the other (1).
+    The argument of ``log_density`` is a point on the way from one mode (0) to the other (1).
     """
     between = [log_density(share) for share in np.linspace(0, 1, POINTS)]
     return min(between) < min(between[0], between[-1]) - BARRIER

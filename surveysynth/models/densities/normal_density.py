@@ -6,13 +6,12 @@ In shapes, n is the number of records, D of outcomes with the weight, K of predi
 rows (*patterns*), and S of draws.  D may be 0.  Sigma_s = L_s L_s'.
 
 Records with the same pattern have the same mean B_s' x.  Means are computed once per pattern, and the work per record
-and draw is D^2 / 2 multiplications.  With effects v_h of groups, the mean is B_s' x_i + v_hs, computed once per pattern
-and group.  A further term of the log density, the log share of a category, may differ between cells, that is, between
-combinations of pattern, group and PSU.  Records are processed in blocks.
+and draw is D^2 / 2 multiplications.  If groups h of records have effects v_hs, the mean is B_s' x_i + v_hs, computed
+once per pattern and group.  The log density may have a further term, the log share of a category, which has one value
+per cell (combination of pattern, group and PSU).  Records are processed in blocks.
 
-**Effects of PSUs are integrated out**, because no released number depends on them.  With the weights alpha of all
-records of the PSU, the ratio of the pseudo likelihoods with and without record i (or unit i of several records with
-one alpha) is
+**Effects of PSUs are integrated out**, because no released number depends on them.  Let alpha be the privacy weights.
+The ratio of the pseudo likelihoods with and without record i (or unit i of several records with one alpha) is
 
     integral p(y_i | u)^alpha_i  d pi(u | other records of the PSU),
 
@@ -48,7 +47,10 @@ TILE = 512  # draws that a core processes at a time, so that they stay in its ca
 # inner loops run over contiguous draws, and sums may be reordered, so that the compiler vectorises them
 @nb.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _residual(e: Floats, d: int, y: Floats, mean: Floats, W: Floats, s0: int, width: int) -> None:
-    """Set ``e`` to element d of the whitened residual W_s y - mean_s in ``width`` draws s, beginning with ``s0``."""
+    """Set ``e`` to element d of the whitened residual L_s^-1 (y - B_s' x), in ``width`` draws s from draw ``s0`` on.
+
+    ``mean`` is L_s^-1 B_s' x, and ``W`` is L_s^-1.
+    """
     m = mean[d, s0 : s0 + width]
     for s in range(width):
         e[s] = -m[s]
@@ -60,7 +62,11 @@ def _residual(e: Floats, d: int, y: Floats, mean: Floats, W: Floats, s0: int, wi
 
 @nb.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _subtract_squares(twice: Floats, e: Floats, y: Floats, mean: Floats, W: Floats, s0: int, width: int) -> None:
-    """Subtract the squared length of the whitened residual W_s y - mean_s from ``twice``.  ``e`` is work space."""
+    """Subtract the squared length of the whitened residual L_s^-1 (y - B_s' x) from ``twice``, in each draw s.
+
+    There are ``width`` draws, from draw ``s0`` on.  ``mean`` is L_s^-1 B_s' x, and ``W`` is L_s^-1.  ``e`` is work
+    space.
+    """
     for d in range(y.size):
         _residual(e, d, y, mean, W, s0, width)
         for s in range(width):
@@ -100,9 +106,10 @@ def _max_abs(Y: Floats, cell: Codes, mean: Floats, W: Floats, const: Floats, bas
 
 @nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _max_abs_sum(Y: Floats, start: Codes, cell: Codes, mean: Floats, W: Floats, const: Floats, base: Floats) -> Floats:
-    """Compute the largest |log density| over draws, for every unit.  Log densities of the unit's records are summed.
+    """Compute the largest |log density| over draws, for every unit (group of records that is protected as one).
 
-    Unit g has the records ``start[g]`` to ``start[g + 1] - 1``.  Other arguments are as for :func:`_max_abs`.
+    The log densities of the records of a unit are summed.  Unit g has the records ``start[g]`` to ``start[g + 1] - 1``.
+    Other arguments are as for :func:`_max_abs`.
     """
     S = const.shape[1]
     out = np.empty(start.size - 1)
@@ -130,11 +137,12 @@ def _add_effect(
     twice: Floats, spread: Floats, first: Floats, second: Floats, n: int, alpha: float, a: float, S: Floats,
     tau: Floats, s0: int, width: int,
 ) -> None:  # fmt: skip
-    """Add the effect of integrating over the PSU's u to ``twice``, which is twice the log density of n records.
+    """Change ``twice``, twice the log density of n records, so that the effect u of their PSU is integrated out.
 
     These n records belong to one unit and one PSU.  The module's docstring has the formula.  ``first`` and ``second``
-    (D, tile) are the sums of r and of r^2 over the n records.  ``a`` and ``S`` (D, draws) are the sums of alpha and of
-    alpha r over the whole PSU.  ``spread`` is work space.
+    (D, draws of a tile) are the sums of the whitened residuals r and of r^2 over the n records.  ``alpha`` is the
+    privacy weight of the unit.  ``a`` and ``S`` (D, draws) are the sums of alpha and of alpha r over the whole PSU.
+    ``spread`` is work space.
     """
     spread[:] = 1.0
     for d in range(len(first)):
@@ -161,8 +169,10 @@ def _max_abs_integrated(
 ) -> Floats:  # fmt: skip
     """Compute the largest |log ratio of the pseudo likelihoods with and without unit g| / alpha_g, for each unit g.
 
-    The largest value is taken over draws.  The records of a unit are sorted by PSU.  ``a`` (PSUs,) and ``S`` (PSUs, D,
-    draws) are the sums of alpha and of alpha r over whole PSUs.  ``tau`` is (D, draws).
+    The largest value over draws is taken.  Effects of PSUs are integrated out.  ``psu`` (n,) is the PSU of each record,
+    and the records of a unit are sorted by PSU.  ``a`` (PSUs,) and ``S`` (PSUs, D, draws) are the sums of the privacy
+    weights alpha and of alpha r over all records of the PSU, where r is the whitened residual.  ``tau`` (D, draws) are
+    the ratios of the variances between PSUs to the residual variance.  Other arguments are as for :func:`_max_abs_sum`.
     """
     D, draws = Y.shape[1], const.shape[1]
     out = np.empty(start.size - 1)
@@ -226,13 +236,13 @@ class PSUs:
     psu : int array (n,)
         PSU of each record, 0 to C - 1.
     alpha : float array (n,)
-        Privacy weights of the records, equal within a unit.
+        Privacy weights of the records, equal within a unit of privacy.
     a, s, t : float arrays (C,), (C, K), (C, D)
-        Sums of alpha, alpha x and alpha Y over the records of each PSU.
+        Sums of alpha, alpha x and alpha Y over the records of each PSU, where x are predictors and Y outcomes.
     tau : float array (S, D)
         Ratios of the variance between PSUs to the residual variance, in every draw.
     parent : int array (C,) or None
-        Group of each PSU, if groups have :class:`Effects`.
+        Group, such as the stratum, to which each PSU belongs, if groups have :class:`Effects`.
     """
 
     psu: Codes
@@ -244,9 +254,9 @@ class PSUs:
     parent: Codes | None
 
     def sums(self, psus: Codes, whitened: Floats, W: Floats, effects: Effects | None) -> Floats:
-        """Compute the sums (PSUs, D, S) of alpha r over the records of each of the selected ``psus``, in every draw.
+        """Compute the sums of alpha r over the records of selected PSUs in every draw, where r are whitened residuals.
 
-        ``whitened`` (K, D, S) is B L^-T, and ``W`` (D, D, S) is L^-1.
+        The result has the shape (PSUs, D, S).  ``whitened`` (K, D, S) is B L^-T, and ``W`` (D, D, S) is L^-1.
         """
         out = np.einsum("pk,dks->pds", self.t[psus], W) - np.tensordot(self.s[psus], whitened, axes=1)
         if effects is not None and self.parent is not None:
@@ -257,8 +267,6 @@ class PSUs:
 
 @dataclass(frozen=True)
 class _Block:
-    """A block of records that are processed together."""
-
     records: Codes
     cell: Codes  # cell of each record, numbered within the block
     mean: Floats  # (cells, D, S): L^-1 times the mean of each cell
@@ -271,7 +279,7 @@ def _blocks(
     Y: Floats, pattern: Codes, X: Floats, B: Floats, L: Floats, effects: Effects | None, offset: Offset | None,
     unit: Codes | None = None, psus: PSUs | None = None,
 ) -> Iterator[_Block]:  # fmt: skip
-    """Cut the records into blocks of whole units.  The records of a unit are sorted by PSU."""
+    """Cut the records into blocks of whole units of privacy.  The records of a unit are sorted by PSU."""
     S, _, D = B.shape
     last = _inverses(L)
     const = -0.5 * D * np.log(2 * np.pi) + np.log(np.einsum("dds->sd", last)).sum(axis=1)
@@ -303,7 +311,7 @@ def _blocks(
 
 
 def _inverses(L: Floats) -> Floats:
-    """Compute the inverses (D, D, S) of the lower triangular L (S, D, D)."""
+    """Compute the inverses (D, D, S) of the lower triangular matrices ``L`` (S, D, D)."""
     return np.ascontiguousarray(np.linalg.inv(L).transpose(1, 2, 0), dtype=np.float64)
 
 
@@ -330,10 +338,11 @@ def max_abs_log_density(
     unit: Codes | None = None,
     psus: PSUs | None = None,
 ) -> Floats:
-    """Compute the largest |base_i + log p(record i | draw s)| over draws s, for each record i.
+    """Compute the largest |log density| of each record over draws of a normal regression: the Lipschitz bounds.
 
-    With ``unit``, base_i + log p is summed over the records of a unit first.  With ``psus``, log p is replaced by
-    1 / alpha times the log ratio of the pseudo likelihoods with and without the record or unit.
+    The log density of record i in draw s is base_i + log p(record i | draw s).  With ``unit``, log densities are summed
+    over the records of a unit first.  With ``psus``, log p is replaced by 1 / alpha times the log ratio of the pseudo
+    likelihoods with and without the record or unit.
 
     Parameters
     ----------
@@ -346,14 +355,14 @@ def max_abs_log_density(
     B, L : float arrays (S, K, D), (S, D, D)
         Draws of the coefficients and of the lower Cholesky factor of Sigma.
     base : float array (n,), optional
-        Log of the ratio of the record density to the normal density.
+        Term that is added to the normal log density of each record, in every draw.
     effects : Effects, optional
         Effects of groups of records.  The density is conditional on these effects.
     offset : function, optional
-        Takes the position of one record of each cell, and returns a further term (cells, S) of the log densities.  A
-        cell is a combination of pattern, group and PSU.
+        Returns a further term (cells, S) of the log densities, which is equal for all records of a cell (combination of
+        pattern, group and PSU).  The argument is the position of one record of each cell.
     unit : int array (n,), optional
-        Unit, 0 to U - 1, of each record.
+        Unit of privacy, 0 to U - 1, of each record.
     psus : PSUs, optional
         PSUs whose effects are integrated out.
 
@@ -393,7 +402,7 @@ def max_abs_log_density(
 
 
 def log_height(L: Floats) -> float:
-    """Compute the log density of N(0, L L') at 0."""
+    """Compute the largest value of the log density of N(0, L L'), which is the value at 0."""
     return float(-len(L) / 2 * np.log(2 * np.pi) - np.log(np.diag(L)).sum())
 
 
@@ -401,7 +410,10 @@ def log_density(
     Y: Floats, pattern: Codes, X: Floats, B: Floats, L: Floats, effects: Effects | None = None,
     offset: Offset | None = None,
 ) -> Floats:  # fmt: skip
-    """Compute log p(record i | draw s) (S, n), without a base; arguments are as for :func:`max_abs_log_density`."""
+    """Compute the normal log densities (S, n) of n records in S draws.
+
+    Arguments are as for :func:`max_abs_log_density`.
+    """
     out = np.empty((len(B), len(Y)))
     W = _inverses(L)
     for block in _blocks(Y, pattern, X, B, L, effects, offset):

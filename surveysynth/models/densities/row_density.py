@@ -27,9 +27,10 @@ TILE = 512  # draws that a core processes at a time, so that they stay in its ca
 # inner loops run over contiguous draws, and sums may be reordered, so that the compiler vectorises them
 @nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _max_abs_sum(t: Floats, start: Codes, row: Codes, c: Floats, p: Floats, q: Floats, out: Floats) -> None:
-    """Set ``out[u]`` to the largest |sum of log p over the records of unit u| over draws, for each unit u.
+    """Write the largest |sum of log p over the records of unit u| over draws to ``out[u]``, for each unit u.
 
-    Unit u has the records ``start[u]`` to ``start[u + 1] - 1``.
+    Unit u has the records ``start[u]`` to ``start[u + 1] - 1``.  ``t``, ``c``, ``p`` and ``q`` are the terms of log p =
+    c + p t_1 + q t_2, and ``row`` is the predictor row of each record.
     """
     S = c.shape[1]
     for u in nb.prange(out.size):
@@ -50,14 +51,14 @@ def _max_abs_sum(t: Floats, start: Codes, row: Codes, c: Floats, p: Floats, q: F
 
 
 def max_abs_log_density(t: Floats, row: Codes, coefficients: RowCoefficients, S: int, unit: Codes | None) -> Floats:
-    """Compute the largest |log p_i| (n,) over draws, for each record i.
+    """Compute the largest |log density| (n,) of each record over draws, if log p = c + p t_1 + q t_2.
 
-    With ``unit``, log p is summed over the records of a unit first, and the result is (U,).  Memory is O(n).
+    With ``unit``, log p is summed over the records of a unit of privacy first, and the result is (U,).  Memory is O(n).
 
     Parameters
     ----------
     t : float array (n, 2)
-        Statistics of each record.
+        Statistics t_1 and t_2 of each record.
     row : int array (n,)
         Predictor row of each record.
     coefficients : function
@@ -65,7 +66,7 @@ def max_abs_log_density(t: Floats, row: Codes, coefficients: RowCoefficients, S:
     S : int
         Number of draws.
     unit : int array (n,) or None
-        Unit of each record, 0 to U - 1.
+        Unit of privacy of each record, 0 to U - 1.
     """
     out = np.empty(len(row) if unit is None else int(unit.max()) + 1)
     for records, units, start, here, number in blocks_of_units(row, unit, S):
@@ -76,10 +77,11 @@ def max_abs_log_density(t: Floats, row: Codes, coefficients: RowCoefficients, S:
 
 
 def blocks_of_units(row: Codes, unit: Codes | None, S: int) -> Iterator[tuple[Codes, Codes, Codes, Codes, Codes]]:
-    """Cut records into blocks of whole units.  Without ``unit``, each record is a unit.
+    """Cut records into blocks of whole units of privacy.  Without ``unit``, each record is a unit.
 
-    Each block is a tuple of arrays: the records, the units, the first record of each unit (followed by the number of
-    records), the distinct predictor rows, and the position of each record's row among the distinct rows.
+    ``row`` is the predictor row of each record, and ``S`` the number of draws.  Each block is a tuple of arrays: the
+    records, the units, the first record of each unit (followed by the number of records), the distinct predictor rows,
+    and the position of each record's row among the distinct rows.
     """
     for records in blocks(row if unit is None else unit, 1 if unit is None else None, S):
         units, start = (records, np.arange(records.size)) if unit is None else np.unique(unit[records], True)
@@ -88,9 +90,10 @@ def blocks_of_units(row: Codes, unit: Codes | None, S: int) -> Iterator[tuple[Co
 
 
 def blocks(key: Codes, cells: int | None, S: int) -> Iterator[Codes]:
-    """Cut records into blocks, so that records with equal keys stay together.
+    """Cut records into blocks that fit into memory, so that records with equal keys stay together.
 
-    The records of a key have at most ``cells`` distinct predictor rows.  None means at most one row per record.
+    ``cells`` is the largest number of distinct predictor rows among records with the same key.  None means that each
+    record may have another row.  ``S`` is the number of draws.
     """
     order, size = np.argsort(key, kind="stable"), np.bincount(key)
     block = np.cumsum(np.minimum(size, cells or size)) // max(1, BLOCK_BYTES // (24 * S))

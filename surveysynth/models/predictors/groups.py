@@ -50,11 +50,11 @@ class Groups:
 
     @property
     def levels(self) -> int:
-        """Number of hierarchical levels: 2 with larger groups, otherwise 1."""
+        """Number of levels of effects: 2 if there are larger groups around the groups, otherwise 1."""
         return 1 if self.parent is None else 2
 
     def describe(self) -> str:
-        """Return the name of the groups, for messages and reports."""
+        """Return "PSUs", "PSUs and strata" or "strata", for messages and reports."""
         if not self.sampled:
             return "strata"
         return "PSUs" if self.parent is None else "PSUs and strata"
@@ -72,7 +72,8 @@ def groups_of(design: SurveyDesign, predictors: Sequence[str]) -> Groups | None:
     Returns
     -------
     Groups or None
-        None means that the predictors determine all PSUs and strata of the design.
+        PSUs, within strata if the predictors do not determine the strata; or strata alone.  None means that the
+        predictors determine all PSUs and strata, or that the design has none.
     """
     first = design.stages[0]
     loose = design.strata_name is not None and not _determine(design, predictors, first.stratum)
@@ -83,7 +84,10 @@ def groups_of(design: SurveyDesign, predictors: Sequence[str]) -> Groups | None:
 
 
 def _determine(design: SurveyDesign, predictors: Sequence[str], group: Codes) -> bool:
-    """Whether the predictors determine ``group`` (n,), the stratum or PSU of each record."""
+    """True if records with equal discrete predictors are always in the same group (stratum or PSU).
+
+    ``group`` (n,) is the group of each record.
+    """
     # a numeric predictor has a slope, which fits the mean of each group only if the predictor has two values
     discrete = [c for c in predictors if is_discrete(design, c, 2)]
     if not discrete:
@@ -99,14 +103,15 @@ def differing_sizes(group: Codes) -> Floats | None:
 
 
 def psu_sizes(groups: Groups, columns: int) -> Floats | None:
-    """Return the number of records (n,) in the PSU of each record, as a predictor.
+    """Return the number of records (n,) in the PSU of each record, to be used as a predictor.
 
     Return None if all sizes are equal, or if there are too few PSUs for a slope on size.  ``columns`` is the number of
     predictor columns, including the intercept, that are constant within PSUs; each takes one degree of freedom.
 
-    Outcomes can depend on PSU size, but newly drawn effects of PSUs do not.  Without this predictor, a synthetic file
-    would lose the larger incomes of large PSUs.  Weights fall with size, because the PSUs of a two-stage sample
-    represent about equal numbers of units.
+    Outcomes can depend on the size of PSUs, but the effects that are newly drawn for synthetic data do not.  For
+    example, if incomes are larger in large PSUs, a synthetic file would lose this difference without the predictor.
+    Weights depend on the size, too: the PSUs of a two-stage sample represent about equal numbers of units, so weights
+    are small in large PSUs.
     """
     enough = groups.sampled and groups.size >= columns + ENOUGH
     return differing_sizes(groups.record) if enough else None

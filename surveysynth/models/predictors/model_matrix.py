@@ -1,7 +1,7 @@
 """The distinct rows of the model matrix of a formula of public columns.
 
 n is the number of records, G the number of distinct rows ("predictor rows"), and K the number of columns.  The argument
-``pattern`` (n,) is the position of each record's predictor row.
+``pattern`` (n,) gives the position of each record's predictor row among the distinct rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ Constants = Mapping[str, Mapping[str, Any]]  # means and knots, by term of the f
 
 
 class Synthesized(Protocol):
-    """Synthesized categorical outcomes that are also predictors.  A category is a combination of their levels."""
+    """Categorical outcomes that are also predictors of numeric outcomes.
+
+    A category is a combination of one level of each of these outcomes.
+    """
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -41,16 +44,16 @@ class Synthesized(Protocol):
 
     @property
     def K(self) -> int:
-        """Number of categories."""
+        """Number of categories (combinations of levels)."""
         ...
 
     @property
     def category(self) -> Codes:
-        """Category (n,) of each record."""
+        """Category (n,) of each record, as a code."""
         ...
 
     def columns(self, category: Codes) -> dict[str, pd.Series]:
-        """Return the labels of given categories, by column."""
+        """Return the levels of the categorical outcomes, by column, for records with the given categories."""
         ...
 
 
@@ -66,7 +69,10 @@ def with_categories(predictors: str, names: Sequence[str]) -> str:
 
 
 def discrete_predictors(design: SurveyDesign, predictors: str, synthesized: Sequence[str]) -> list[str]:
-    """Return the public columns of a formula that are labels, numbers inside ``C()``, or numbers with few values."""
+    """Return the public columns of a formula that are labels, numbers inside ``C()``, or numbers with few values.
+
+    ``synthesized`` are the categorical outcomes in the formula, which are left out.
+    """
     coded = coded_columns(predictors)
     return [
         name
@@ -76,7 +82,10 @@ def discrete_predictors(design: SurveyDesign, predictors: str, synthesized: Sequ
 
 
 def numeric_predictors(design: SurveyDesign, predictors: str, synthesized: Sequence[str]) -> list[str]:
-    """Return the public columns of a formula that enter as numbers with a slope."""
+    """Return the public columns of a formula that are numbers with a slope.
+
+    ``synthesized`` are the categorical outcomes in the formula, which are left out.
+    """
     coded = coded_columns(predictors)
     return [
         name
@@ -90,9 +99,10 @@ def predictor_rows(
 ) -> tuple[Floats, Codes, tuple[str, ...]]:
     """Return the distinct rows (G, K) of the model matrix, the row (n,) of each record, and the names of the columns.
 
-    With ``categories``, every row of public predictors is repeated for each category, even if no record has the pair:
-    row g with category k has position g * categories.K + k.  With ``constants`` (:func:`predictor_constants`), the row
-    of a record does not depend on other records.
+    With ``categories`` (categorical outcomes in the formula), every row of public predictors is repeated for each
+    category, even if no record has this row and category: row g with category k has position g * categories.K + k.
+    ``constants`` are means and knots of the formula, from :func:`predictor_constants`.  With them, the row of a record
+    does not depend on other records.
 
     Raises
     ------
@@ -135,7 +145,10 @@ def predictor_rows(
 
 
 def _checked_columns(design: SurveyDesign, predictors: str, synthesized: Sequence[str]) -> list[str]:
-    """Return the public columns that a formula names.  Missing values and dates are refused (InputError)."""
+    """Return the public columns of a formula, without the categorical outcomes ``synthesized``.
+
+    Refuses columns with missing values or dates (InputError).
+    """
     names = [name for name in formula_columns(predictors) if name not in synthesized]
     for name in names:
         check_cells(design.column(name), name)
@@ -149,7 +162,12 @@ def _evaluated(
     predictors: str, frame: pd.DataFrame, types: Mapping[str, str], first: Codes, categories: Synthesized | None,
     given: Mapping[str, Any],
 ) -> tuple[Floats, Floats, formulaic.ModelMatrix]:  # fmt: skip
-    """Return the model matrix of the frame's records, its distinct rows, and formulaic's ModelMatrix."""
+    """Evaluate a formula for the records of ``frame``.
+
+    Returns the model matrix, the distinct rows, and formulaic's ModelMatrix.  ``first`` are the positions of records
+    with distinct public predictors.  With ``categories``, the distinct rows combine each of these records with each
+    category.  ``given`` are constants of the terms (means, knots), and ``types`` the types of columns.
+    """
     # all records are evaluated together, so that center(), bs() and similar terms agree with R
     matrix = formulaic.model_matrix(
         f"1 + {predictors}", frame.astype(dict(types)), na_action="ignore", transform_state=deepcopy(given)
@@ -174,7 +192,10 @@ def _not_evaluated(predictors: str, kind: str, constants: Constants | None) -> I
 
 
 def _refuse_extreme(predictors: str, values: Floats, row: Codes) -> None:
-    """Refuse predictors ``values[row]`` that are not finite, or too large to be squared (InputError)."""
+    """Refuse predictors that are not finite, or too large to be squared (InputError).
+
+    ``values`` are rows of the model matrix, and ``row`` (n,) is the position of each record's row.
+    """
     finite = np.asarray(np.isfinite(values).all(axis=1))
     if not finite.all():
         raise InputError(f"the predictors {predictors!r} are not finite in {rows(~finite[row])}")
@@ -196,14 +217,17 @@ def refuse_missing(column: pd.Series, name: str) -> None:
 
 
 def first_records(pattern: Codes) -> Codes:
-    """Return the number (G,) of the first record of each predictor row."""
+    """Return the position (G,) of the first record with each predictor row."""
     first = np.empty(int(pattern.max(initial=-1)) + 1, dtype=np.intp)
     first[pattern[::-1]] = np.arange(len(pattern) - 1, -1, -1)
     return first
 
 
 def _row_by_row(predictors: str) -> bool:
-    """Whether all records with equal columns have equal predictor rows, so that one of them is evaluated for all."""
+    """True if records with equal columns always have equal predictor rows.
+
+    Then the formula is evaluated for one of these records only.
+    """
     return all(
         is_row_wise(f.expr) or C_OF_COLUMN.fullmatch(f.expr)
         for f in factors_of(predictors)
@@ -212,12 +236,13 @@ def _row_by_row(predictors: str) -> bool:
 
 
 def model_spec(design: SurveyDesign, predictors: str) -> tuple[formulaic.ModelSpec, dict[str, str]]:
-    """Return the specification of a model matrix, which can be applied to other records, and the types of columns.
+    """Return formulaic's specification of a model matrix, to be applied to other records, and the types of columns.
 
     Raises
     ------
     InputError
-        A term such as ``center()`` or ``bs()`` takes constants from the file, which would reveal confidential columns.
+        A term such as ``center()`` or ``bs()`` takes constants (means, knots) from the file.  They would reveal values
+        of confidential columns.
     """
     frame = design.select(formula_columns(predictors))
     types = _types(design, frame)
@@ -266,7 +291,7 @@ def predictor_constants(design: SurveyDesign, predictors: str) -> dict[str, dict
 
 
 def _alone(spec: formulaic.ModelSpec, frame: pd.DataFrame, record: int, column: str, value: float) -> bool:
-    """Whether a record has the same value in a column if it is evaluated without the other records."""
+    """True if a record evaluated without the other records has ``value`` in this column of the model matrix, too."""
     try:
         row = spec.get_model_matrix(frame.iloc[[record]], na_action="ignore")
     except Exception:  # the term needs other records
@@ -285,7 +310,7 @@ def _constants(matrix: formulaic.ModelMatrix) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Convert numbers, lists and mappings of numpy and formulaic to plain Python."""
+    """Convert constants of a formula (numbers, lists and mappings of numpy and formulaic) to plain Python."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, Mapping):
@@ -304,12 +329,12 @@ def _arrays(value: Any) -> Any:
 
 
 def numeric_columns(columns: Sequence[str]) -> list[str]:
-    """Return the columns of a model matrix that come from numeric predictors."""
+    """Return the columns of a model matrix that are numeric predictors in the formula, or functions of them."""
     return [c for c in columns if c not in ("Intercept", LOG_WEIGHT, LOG_SIZE, LOG_UNIT) and "[" not in c]
 
 
 def _determined(X: Floats, pattern: Codes, values: Floats) -> bool:
-    """Whether ``values`` (n,) are a linear function of the predictor rows."""
+    """True if ``values`` (n,) are a linear function of the columns of the model matrix."""
     centred = values - values.mean()
     return residual_squares(centred, X, pattern) <= 1e-9 * float(centred @ centred)
 
@@ -317,9 +342,11 @@ def _determined(X: Floats, pattern: Codes, values: Floats) -> bool:
 def with_log_size(
     X: Floats, pattern: Codes, columns: tuple[str, ...], name: str, size: Floats | None, each: int = 1
 ) -> tuple[Floats, Codes, tuple[str, ...]]:
-    """Add the column log ``size`` (n,) to predictor rows.  Return the rows, the row of each record, and column names.
+    """Add the column log ``size``, called ``name``, to predictor rows.
 
-    Nothing is added if ``size`` is None, or if log ``size`` is a linear function of the predictor rows.
+    Returns the rows, the row of each record, and the names of the columns.  ``size`` has the shape (n,).  Nothing is
+    added if ``size`` is None, or if log ``size`` is a linear function of the other columns.  ``each`` is as for
+    :func:`with_column`.
     """
     if size is None or _determined(X, pattern, np.log(size)):
         return X, pattern, columns
@@ -329,10 +356,10 @@ def with_log_size(
 def with_unit_size(
     X: Floats, pattern: Codes, columns: tuple[str, ...], unit: Codes | None
 ) -> tuple[Floats, Codes, tuple[str, ...]]:
-    """Add the log of the unit's number of records as a column to predictor rows.
+    """Add the log of the number of records in each record's unit of privacy as a column to predictor rows.
 
-    Returns the rows, the row of each record, and the column names.  Privacy weights of units depend on the numbers of
-    records, too, so the model must have this predictor.  Nothing is added if all units have equally many records.
+    Returns the rows, the row of each record, and the column names.  Privacy weights of units depend on these numbers,
+    so the model must have this predictor.  Nothing is added if all units have equally many records.
     """
     return with_log_size(X, pattern, columns, LOG_UNIT, None if unit is None else differing_sizes(unit))
 
@@ -340,7 +367,8 @@ def with_unit_size(
 def with_column(X: Floats, pattern: Codes, each: int, column: Floats) -> tuple[Floats, Codes]:
     """Add a public column (n,) to predictor rows, and return the new rows and the row of each record.
 
-    Rows come in blocks of ``each`` rows, one for each category, and the new rows keep this order.
+    The rows come in blocks of ``each`` rows that differ only in the category of the synthesized outcomes.  The new rows
+    keep this order.  Without such outcomes ``each`` is 1.
     """
     public = codes(pattern // each, np.unique(column, return_inverse=True)[1])
     first = np.unique(public, return_index=True)[1]

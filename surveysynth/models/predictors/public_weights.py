@@ -33,8 +33,8 @@ def public_weight(
 
     The weight can be a function of the predictors (stratified SRS, self-weighting files), or of the PSUs or strata with
     modelled effects (equal probabilities within PSUs).  Such a weight has no distribution given the predictors: Sigma
-    would be singular and the density unbounded.  The returned value is the fitted value, such as the mean of the cell,
-    so that no digit belongs to a single record.
+    would be singular and the density unbounded.  Returned is the fitted weight of each record, such as the mean weight
+    of the cell, so that no digit of it comes from a single record.
 
     Returns
     -------
@@ -86,15 +86,15 @@ def public_weight(
 
 
 def refuse_proportional(design: SurveyDesign, outcomes: Sequence[str], X: Floats, pattern: Codes) -> None:
-    """Refuse an outcome that is nearly proportional to a size measure that is not a predictor.
+    """Refuse an outcome that is nearly proportional to the inclusion probability, given the predictors.
 
-    In a sample with probabilities proportional to size, w y hardly varies if y is proportional to size.  Then the
-    sample estimates the total of y precisely.  Synthetic weights are scaled to a population size N, so the synthetic
-    total is N sum(w y) / sum(w), where the few smallest units dominate sum(w).  Under the model, the variance of the
-    synthetic total is proportional to exp(s^2) - 1, where s^2 is the variance of log w given the predictors.  The
-    variance of the sample's total is proportional to exp(v) / p - 1, where v is the variance of log(w y) given the
-    predictors over the records with y > 0, and p is the share of these records.  Outcomes with negative values are not
-    checked.
+    In a sample with probabilities proportional to size, the weight w times y hardly varies if y is proportional to
+    size.  Then the sample estimates the total of y precisely.  Synthetic weights are scaled to a population size N, so
+    the synthetic total is N sum(w y) / sum(w), where the few smallest units dominate sum(w).  Under the model, the
+    variance of the synthetic total is proportional to exp(s^2) - 1, where s^2 is the variance of log w given the
+    predictors.  The variance of the sample's total is proportional to exp(v) / p - 1, where v is the variance of
+    log(w y) given the predictors over the records with y > 0, and p is the share of these records.  Outcomes with
+    negative values are not checked.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def refuse_proportional(design: SurveyDesign, outcomes: Sequence[str], X: Floats
 
 
 def _residual_variance(logs: Floats, X: Floats, pattern: Codes) -> float:
-    """Return the variance of logarithms given the predictors, or ``MOST_LOG`` if it is larger."""
+    """Return the residual variance of logarithms after regression on the predictors, but at most ``MOST_LOG``."""
     return min(residual_squares(logs - logs.mean(), X, pattern) / len(logs), MOST_LOG)
 
 

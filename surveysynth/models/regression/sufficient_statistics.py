@@ -1,7 +1,8 @@
 """Sufficient statistics of the alpha-weighted likelihood of a normal regression.
 
 n is the number of records, D the number of outcomes, G the number of distinct predictor rows X, and K their number of
-columns.  ``pattern`` (n,) is the position of each record's predictor row.
+columns.  ``pattern`` (n,) gives the position of each record's predictor row in X.  Y are the outcomes, and alpha the
+privacy weights.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ class SufficientStatistics:
     Q: Floats
 
     def reduced(self) -> tuple[Floats, Floats, Floats]:
-        """Return R (rank, K) with R'R = C0, Z0 = R B^ (rank, D), and the residual cross products S0 (D, D).
+        """Reduce the sums to a regression with as many rows as C0 = X' diag(alpha) X has rank.
 
-        B^ are the weighted least squares coefficients, and C0 may be singular.  The columns of X are scaled to equal
-        length first, so that the rank does not depend on the units of predictors.
+        Returns R (rank, K) with R'R = C0; Z0 = R B^ (rank, D), where B^ are the weighted least squares coefficients;
+        and the residual cross products S0 (D, D).  C0 may be singular.  The columns of X are scaled to equal length
+        first, so that the rank does not depend on the units of predictors.
         """
         length = np.sqrt(np.diag(self.C0))
         length = np.where(length > 0, length, 1.0)
@@ -46,7 +48,10 @@ class SufficientStatistics:
 
 
 def sufficient_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats) -> SufficientStatistics:
-    """Compute the sufficient statistics in O(n D + G K^2) operations, by sums within predictor rows."""
+    """Compute the sufficient statistics of an alpha-weighted normal regression of outcomes ``Y`` on predictors.
+
+    The sums are computed within predictor rows first, in O(n D + G K^2) operations.
+    """
     a, t = sums_by_row(len(X), pattern, Y, alpha)
     weighted = alpha[:, None] * Y
     return SufficientStatistics(float(alpha.sum()), X.T @ (a[:, None] * X), X.T @ t, Y.T @ weighted)
@@ -60,6 +65,6 @@ def sums_by_row(G: int, pattern: Codes, Y: Floats, alpha: Floats) -> tuple[Float
 
 
 def residual_squares(y: Floats, X: Floats, pattern: Codes, alpha: Floats | None = None) -> float:
-    """Compute the weighted residual sum of squares of the regression of ``y`` (n,) on the predictors."""
+    """Compute the residual sum of squares of the regression of ``y`` (n,) on the predictors, with weights ``alpha``."""
     alpha = np.ones(len(y)) if alpha is None else alpha
     return float(sufficient_statistics(X, pattern, y[:, None], alpha).reduced()[2][0, 0])

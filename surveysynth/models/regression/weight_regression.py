@@ -17,7 +17,11 @@ PRIOR_WEIGHT = (
 
 
 def draw_weights(statistics: SufficientStatistics, size: int, rng: np.random.Generator) -> dict[str, Floats]:
-    """Draw coefficients ``c`` and residual standard deviations ``sigma`` exactly from the conjugate posterior."""
+    """Draw parameters of the regression of the log survey weight from the posterior, ``size`` times.
+
+    Returns the coefficients ``c`` and the residual standard deviations ``sigma``.  The prior is conjugate, so the draws
+    are exact.
+    """
     P = statistics.P[:, 0]
     root = np.linalg.cholesky(statistics.C0 + np.eye(len(P)) / WIDTH**2)  # Cholesky factor of the precision * sigma^2
     half = solve_triangular(root, P, lower=True)
@@ -29,6 +33,9 @@ def draw_weights(statistics: SufficientStatistics, size: int, rng: np.random.Gen
 
 
 def weight_log_density(log_w: Floats, mean: Floats, sigma: Floats) -> Floats:
-    """Compute log N(log w_i; mean, sigma^2) (S, n) in S draws, for means (S, n) and standard deviations (S,)."""
+    """Compute the normal log densities (S, n) of log survey weights in S draws.
+
+    ``log_w`` (n,) are the log weights, ``mean`` (S, n) are their means, and ``sigma`` (S,) the standard deviations.
+    """
     sigma = sigma[:, None]
     return -0.5 * ((log_w - mean) / sigma) ** 2 - np.log(sigma) - 0.5 * np.log(2 * np.pi)

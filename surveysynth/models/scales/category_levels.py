@@ -19,7 +19,7 @@ def _is_boolean(column: pd.Series) -> bool:
 
 
 def all_levels(column: pd.Series) -> pd.Index:
-    """Return the declared levels of a column, False and True for a boolean column, or else the sorted values."""
+    """Return the levels of a column: the declared ones, False and True for a boolean column, or the sorted values."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return pd.CategoricalIndex(column.cat.categories, dtype=column.dtype)
     if _is_boolean(column):
@@ -28,7 +28,7 @@ def all_levels(column: pd.Series) -> pd.Index:
 
 
 def levels_of(column: pd.Series, name: str) -> tuple[Codes, pd.Index]:
-    """Return the number (n,) of each record's level, and the levels (:func:`all_levels`).
+    """Return the level (n,) of each record as a code from 0 on, and the levels (:func:`all_levels`).
 
     Raises
     ------

@@ -70,11 +70,10 @@ class NormalScores:
         The knots do not increase or are not defined on the base scale; the source is empty; the base is another
         transform; or the bounds are not two increasing numbers.
 
-    Notes
-    -----
-    A tail has the slope of the chord over the outermost unit of normal score.  This rule was tried on the incomes of
-    census workers, with 1,000 to 8,850 workers as the historical file.  The scores of the other workers had an excess
-    kurtosis of 0.1 to 0.6 on average and never above 2.  The excess kurtosis of log income is 6.
+    Notes ----- Beyond an outer knot, the straight line has the mean slope of the curve over the last unit of normal
+    score.  This rule was tried on the incomes of census workers.  Scores were made from 1,000 to 8,850 of the workers.
+    The scores of the other workers had an excess kurtosis of 0.1 to 0.6 on average and never above 2.  The excess
+    kurtosis of their log incomes is 6.
 
     If many amounts are equal, such as zeros, they all have the same score, and synthetic values spread around it.
 
@@ -222,7 +221,7 @@ class NormalScores:
         return y if self.bounds is None else np.clip(y, *self.bounds)
 
     def describe(self) -> str:
-        """Return the source of the normal scores and the unit of the densities, for the report.
+        """Return one line for the report: the source of the normal scores, and the unit of densities.
 
         Returns
         -------
@@ -235,7 +234,7 @@ class NormalScores:
         )
 
     def made_from(self, values: ArrayLike, weights: ArrayLike | None = None) -> bool:
-        """Test whether the knots were made from this file, or from a file that is more similar than chance allows.
+        """Test whether the knots were made from this file, or from nearly the same records.
 
         Knots must not be made from the file to release.  The test statistic is W^2 = n times the integral of
         (F(y_k) - p_k)^2 (Cramer and von Mises), where n is the effective number of records and F the mid-distribution
@@ -249,7 +248,7 @@ class NormalScores:
         values : array (n,)
             The outcome in the file.  Missing values, and values that are not defined on the base scale, are left out.
         weights : array (n,), optional
-            Weights of the file.  The test is made with and without the weights.
+            Weights of the file.  With weights, the test is made twice, with and without them.
 
         Returns
         -------
@@ -340,7 +339,7 @@ class NormalScores:
 
     @cached_property
     def _curve(self) -> PPoly:
-        """The map from the base scale u to the normal score z, with a straight piece at each end for extrapolation."""
+        """The curve from the base scale u to the normal score z, with a straight piece at each end to extrapolate."""
         u = self.base.forward(np.array(self.amounts))
         z = ndtri(self.probabilities)
         chord = np.diff(z) / np.diff(u)

@@ -17,7 +17,7 @@ BLOCK = 1 << 16  # values that one core processes at a time
 
 
 def evaluate(curve: PPoly, u: Floats) -> Floats:
-    """Compute the values of the curve at u, an array of any shape, on all cores."""
+    """Compute the normal scores of amounts ``u`` on the base scale, an array of any shape, on all cores."""
     return _on_all_cores(_evaluate, u, curve.x, np.ascontiguousarray(curve.c))
 
 
@@ -36,7 +36,10 @@ def solve(curve: PPoly, z: Floats) -> Floats:
 
 
 def _on_all_cores(kernel: Callable[..., None], values: Floats, *curve: Floats) -> Floats:
-    """Apply ``kernel`` to all values, in Python threads because threads of OpenMP do not survive a fork."""
+    """Apply ``kernel`` (:func:`_evaluate` or :func:`_solve`) to all values, on all cores.
+
+    The threads are those of Python, because threads of OpenMP do not survive a fork.
+    """
     flat, out = np.ascontiguousarray(values).reshape(-1), np.empty(values.size)
 
     def block(first: int) -> None:
@@ -83,7 +86,10 @@ def _solve(z: Floats, x: Floats, c: Floats, at: Floats, u: Floats) -> None:
 
 
 def mid_distribution(u: Floats, w: Floats) -> tuple[Floats, Floats]:
-    """Return the sorted distinct values v, and the share of the weight below v plus half the share at v."""
+    """Return the sorted distinct values of ``u``, and the mid-distribution function at these values.
+
+    This function is the share of the weight ``w`` below a value, plus half the share at the value.
+    """
     value, code = np.unique(u, return_inverse=True)
     share = np.bincount(code, weights=w) / w.sum()
     return value, np.cumsum(share) - share / 2

@@ -32,7 +32,7 @@ class Transform(Protocol):
         ...
 
     def describe(self) -> str:
-        """Return the name of the transform and the unit of the densities, for the report."""
+        """Return one line for the report: the name of the transform, and the unit in which densities are computed."""
         ...
 
 
@@ -58,7 +58,7 @@ class LogTransform:
         return np.exp(z)
 
     def describe(self) -> str:
-        """Return the name of the transform and the unit of the densities, for the report."""
+        """Return one line for the report: the name of the transform, and the unit in which densities are computed."""
         return "log (densities per unit of log outcome; the outcome's own unit does not matter)"
 
 
@@ -93,7 +93,7 @@ class IdentityTransform:
         return z * self.scale
 
     def describe(self) -> str:
-        """Return the name of the transform and the unit of the densities, for the report."""
+        """Return one line for the report: the name of the transform, and the unit in which densities are computed."""
         return f"identity (densities per {self.scale:g} units of the outcome)"
 
 
@@ -130,7 +130,7 @@ class AsinhTransform:
         return self.scale * np.sinh(z)
 
     def describe(self) -> str:
-        """Return the name of the transform and the unit of the densities, for the report."""
+        """Return one line for the report: the name of the transform, and the unit in which densities are computed."""
         return f"asinh (densities per unit of asinh(outcome / {self.scale:g}))"
 
 
@@ -139,7 +139,7 @@ def _check_scale(scale: float) -> None:
 
 
 def as_transform(name: str | Transform, scale: float | None = None) -> Transform:
-    """Make a transform from the name ``log``, or from ``identity`` or ``asinh`` and a public ``scale``.
+    """Make a transform from its name: ``log``, or ``identity`` or ``asinh`` with a public ``scale``.
 
     If ``name`` is a transform already, it is returned.
 
