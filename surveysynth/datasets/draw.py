@@ -125,7 +125,7 @@ def _proportional(units: Positions, sizes: Floats, n: int, rng: np.random.Genera
 
 
 def _takes(population: pd.DataFrame, strata: str, psu: str | None, take: int | str) -> Positions:
-    """Return the number of units to draw in the PSU of each unit, (N,).  Without PSUs all are 1."""
+    """Return, for each unit, the number of units to draw in the unit's PSU: (N,).  Return ones without PSUs."""
     if psu is None:
         return np.ones(len(population), dtype=np.intp)
     if not isinstance(take, str):

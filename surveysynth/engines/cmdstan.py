@@ -122,7 +122,7 @@ class CmdStan:
 
 
 def to_samples(fit: CmdStanMCMC, version: str) -> Samples:
-    """Convert a cmdstanpy fit, whose arrays have the draws of all chains in one axis, to :class:`Samples`."""
+    """Convert a fit of cmdstanpy to :class:`Samples`, with the draws of each chain in an axis of their own."""
     values = {}
     for name, flat in fit.stan_variables().items():
         shape = (fit.chains, fit.num_draws_sampling, *flat.shape[1:])

@@ -123,7 +123,7 @@ def onepass(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: in
 
 
 def estimated(estimator: str, design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Floats:
-    """Compute the point estimates: (domains,).  ``onepass`` skips the variances; other estimators compute them, too."""
+    """Compute the point estimates: (domains,).  ``onepass`` then computes no variances, which saves time."""
     if estimator == "onepass" and quantity.statistic != "quantile":
         return taylor.linearize(design.weights, quantity, domain, domains)[0]
     return estimator_of(estimator)(design, quantity, domain, domains).estimate
@@ -228,7 +228,7 @@ def woodruff(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: i
 def as_shares(
     design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int
 ) -> tuple[Estimates, Quantity, Floats]:
-    """Estimate quantiles, and represent each by a scaled share of records that has the same variance.
+    """Estimate quantiles, and express the variance of each quantile by the variance of a scaled share.
 
     Returns
     -------

@@ -145,7 +145,7 @@ ROUNDING = 1e-12  # rounding error of a share of 1, which is a quotient of two s
 
 
 def nobody_or_all(p: Floats) -> NDArray[np.bool_]:
-    """Return whether each share is 0 or 1, and so has no estimated standard error."""
+    """Return True for each share that is 0 or 1.  Such a share has no estimated standard error."""
     return (p <= 0) | (p >= 1 - ROUNDING)
 
 

@@ -73,7 +73,11 @@ def _over_domains(blocks: Blocks, pi: Floats, z: Floats, domain: Codes, domains:
 
 @nb.njit(cache=True)
 def _add_pairs(joint: Floats, pi: Floats, z: Floats, domain: Codes, squares: bool, out: Floats) -> None:
-    """Add the contribution of every pair of records to ``out``.  z is 0 for a record outside a domain."""
+    """Add what every pair of records contributes to the variance in each domain to ``out``.
+
+    With ``squares``, the variance is Sen, Yates and Grundy's, otherwise Horvitz and Thompson's.  z is 0 for a record
+    outside a domain.
+    """
     for i in range(pi.size):
         for j in range(i):
             a, b = domain[i], domain[j]
@@ -183,9 +187,9 @@ def hajek_matrix(stratum: Codes, pi: Floats, Z: Floats) -> Floats:
 
 
 def brewer(stratum: Codes, pi: Floats, z: Floats, domain: Codes, domains: int) -> Floats:
-    """Compute the approximate variance of R's ``svydesign(pps = "brewer")`` in each domain (see :func:`hajek`).
+    """Compute the approximate variance of the total of z in each domain, as R's ``svydesign(pps = "brewer")``.
 
-    A stratum with a single unit adds 0.
+    The parameters are those of :func:`hajek`.  A stratum with a single unit adds 0.
     """
     c, scale, units, total = _stratum_units(stratum, pi)
     inside = domain >= 0

@@ -86,7 +86,7 @@ class PublicCells:
         return order[np.repeat(np.cumsum(self.n) - self.n, times) + inside]
 
     def by(self, names: Sequence[str]) -> Codes:
-        """Number the combinations of the named terms alone.  Return this number for each combination (C,)."""
+        """Return the number of each public cell's combination of the named terms (C,)."""
         return combined([np.zeros(len(self.n), dtype=np.intp), *(self.step[name] for name in names)])[1]
 
     @cached_property
@@ -100,7 +100,10 @@ class PublicCells:
         return np.asarray(sums / np.bincount(place, self.n)[:, None], dtype=np.float64)
 
     def times_of(self, place: Codes) -> Floats | None:
-        """Average :attr:`times` over the records of each group, as :meth:`mean_of`.  Return None if there are none."""
+        """Average :attr:`times` over the records of each group.  Return None if single records are protected.
+
+        ``place`` is the group of each combination (C,).
+        """
         return None if self.times is None else self.mean_of(self.times[:, None], place)[:, 0]
 
     def cells_of_records(self, terms: Iterable[Term], n: int) -> Codes:

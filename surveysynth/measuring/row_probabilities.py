@@ -40,7 +40,7 @@ class RowProbabilities:
         return np.clip(found, 0, G - 1)
 
     def mean(self, values: Floats) -> Floats:
-        """Return the expectation for each record, given values of the cells (G,)."""
+        """Return the expected value for each record.  ``values`` has a value for each cell (G,)."""
         return np.asarray((self.rows @ values)[self.record])
 
     def subset(self, records: Codes) -> Floats:
