@@ -89,7 +89,10 @@ class Engine(Protocol):
     def sample(
         self, program: str, data: Mapping[str, Any], *, chains: int, warmup: int, draws: int, seed: int
     ) -> Samples:
-        """Sample with NUTS.  ``program`` is a name in ``stan/`` without ``.stan``, or a path that ends in ``.stan``."""
+        """Draw from the posterior of a Stan program by NUTS.
+
+        ``program`` is a name in ``stan/`` without ``.stan``, or a path that ends in ``.stan``.
+        """
         ...
 
 

@@ -90,7 +90,7 @@ class CmdStan:
     def sample(
         self, program: str, data: Mapping[str, Any], *, chains: int, warmup: int, draws: int, seed: int
     ) -> Samples:
-        """Sample with NUTS; see :class:`surveysynth.engines.base.Engine`.
+        """Draw from the posterior of a Stan program by NUTS; see :class:`surveysynth.engines.base.Engine`.
 
         Data and draws are confidential.  They pass through files that only this user can read, in a
         :func:`surveysynth.engines.scratch.scratch_folder` that is made after the program has been compiled.  Programs

@@ -82,7 +82,7 @@ class CellMoments(ABC):
 
     @cached_property
     def _ratio(self) -> Floats:
-        """The number R_c (module docstring) for the cell of each pair: (pairs,).
+        """Ratio R_c (module docstring) of the numerator to the denominator in the cell of each pair: (pairs,).
 
         R_c is 0 for a total.  R_c is also 0 in a cell where positive and negative x nearly cancel: the ratio of such a
         cell would be far larger than all ratios of the table, and the variances of margins would lose digits.

@@ -105,7 +105,7 @@ def _not_in_samplics(design: SurveyDesign, quantity: Quantity) -> str:
 
 
 def onepass(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Estimates:
-    """Estimate all domains of one partition in one pass over the records.
+    """Estimate a quantity in all domains of one partition, in one pass over the records.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def estimated(estimator: str, design: SurveyDesign, quantity: Quantity, domain: 
 
 
 def samplics(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Estimates:
-    """Estimate all domains with samplics' ``TaylorEstimator``.  The arguments are those of :func:`onepass`."""
+    """Estimate a quantity in all domains by samplics' ``TaylorEstimator`` (arguments as for :func:`onepass`)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # samplics warns on import that its author has archived it
         from samplics.estimation import TaylorEstimator
@@ -165,7 +165,7 @@ def samplics(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: i
 
 
 def replicates(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Estimates:
-    """Estimate all domains, with variances from replicate weights.  The arguments are those of :func:`onepass`."""
+    """Estimate a quantity in all domains, with variances from replicate weights (arguments as for :func:`onepass`)."""
     if quantity.statistic == "quantile":
         return woodruff(design, quantity, domain, domains, replicates)
     assert design.replication is not None

@@ -51,7 +51,9 @@ class Fit:
 
 
 def fit_glm(design: SurveyDesign, data: Data, family: Family) -> Fit:
-    """Fit the model to one design, with a covariance matrix by linearization or from replicate weights.
+    """Fit a generalized linear model to one design.
+
+    The covariance matrix of the coefficients comes from linearization or from replicate weights.
 
     Raises
     ------

@@ -178,7 +178,7 @@ def _extreme_shares(p: Floats, t: Floats, n: Floats, level: float) -> tuple[Floa
 
 
 def _likelihood(p: float, n_eff: float, t: float) -> tuple[float, float]:
-    """Find the two values of p_0 at which the scaled likelihood ratio reaches its critical value."""
+    """Compute the limits of a share p: the p_0 at which the scaled likelihood ratio reaches its critical value."""
 
     def beyond(q: float) -> float:
         return float(2 * n_eff * (xlogy(p, p / q) + xlogy(1 - p, (1 - p) / (1 - q))) - t**2)

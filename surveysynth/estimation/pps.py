@@ -121,7 +121,10 @@ def _excess(joint: Floats, pi: Floats) -> Floats:
 
 
 def _checked(blocks: Blocks, n: int) -> Iterator[tuple[Codes, Floats]]:
-    """Yield the blocks.  Raise InputError if a joint probability is 0 or missing, or if a record is in no block."""
+    """Yield each block of records with its joint inclusion probabilities.
+
+    Raise InputError if a joint probability is 0 or missing, or if a record is in no block.
+    """
     seen = np.zeros(n, dtype=bool)
     for units, joint in blocks:
         seen[units] = True

@@ -88,7 +88,8 @@ def check_statistics(statistics: Sequence[str], **given: object) -> None:
     statistics : list of str
         Names of the statistics of a table.
     **given
-        Arguments of a table, such as ``quantiles``, which are named in ``GOES_WITH``.  An argument that is None or False counts as not given.
+        Arguments of a table, such as ``quantiles``, which are named in ``GOES_WITH``.  An argument that is None or
+        False counts as not given.
 
     Raises
     ------

@@ -201,8 +201,8 @@ def tabulate(
     """Estimate by domain (:func:`estimate`) from m synthetic designs, combined by the partial-synthesis rule.
 
     All designs have the same values in the ``by`` columns, in any order of the records, except in columns that are
-    ``synthesized``.  ``count_designs`` hold the records of the ``designs`` with the weights for counts.  ``redrawn`` holds versions
-    of the first design with redrawn noise.  The variance between these versions is added.
+    ``synthesized``.  ``count_designs`` hold the records of the ``designs`` with the weights for counts.  ``redrawn``
+    holds versions of the first design with redrawn noise.  The variance between these versions is added.
     """
     check_designs(designs)
     one_of(deff, (False, True, "replace"), "deff")
@@ -358,7 +358,7 @@ def about_missing(
 def headings(
     labels: dict[str, str], outcomes: Sequence[str], by: Sequence[str], denominator: str | None
 ) -> dict[str, str]:
-    """Collect the labels of the outcomes, ratios and ``by`` columns of a table."""
+    """Collect the labels (texts for readers) of the outcomes, ratios and ``by`` columns of a table."""
     found = {name: labels[name] for name in (*outcomes, *by) if name in labels}
     if denominator is not None:
         for outcome in outcomes:

@@ -55,7 +55,10 @@ class Expanded:
 
 
 def without_earlier(cell: Codes, n: int) -> Expanded:
-    """Divide n public cells without earlier variables.  ``cell`` is each part's cell, and parts of a cell are equal."""
+    """Divide each of n public cells into equal parts, for a variable whose formula has no earlier variables.
+
+    ``cell`` is the public cell of each part.
+    """
     return Expanded(cell, 1 / np.bincount(cell, minlength=n)[cell], {}, {})
 
 

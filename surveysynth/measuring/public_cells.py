@@ -33,7 +33,8 @@ class PublicCells:
     Attributes
     ----------
     step : dict of str to int array (C,)
-        Step of each combination, by term, including strata, PSUs and units.
+        Step (level, or finer group of a numeric predictor) of each combination, by term, including strata, PSUs and
+        units.
     n : int array (C,)
         Number of records of each combination.
     cell_of_record : int array (n,)

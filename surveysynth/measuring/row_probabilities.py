@@ -28,7 +28,7 @@ class RowProbabilities:
 
     @classmethod
     def one_by_one(cls, p: Floats) -> RowProbabilities:
-        """Store a separate row of the probabilities p (n, G) for each record."""
+        """Store the probabilities p (n, G) of n records, each in a row of its own."""
         return cls(p, np.arange(len(p)))
 
     def draw(self, rng: np.random.Generator) -> Codes:

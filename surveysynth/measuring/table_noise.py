@@ -2,9 +2,10 @@
 
 Laplace noise gives pure epsilon-differential privacy.  Gaussian noise gives (epsilon, delta)-differential privacy by
 zero-concentrated differential privacy with a parameter rho (Bun & Steinke 2016; discrete Gaussian noise: Canonne,
-Kamath & Steinke 2020).  For many tables, Gaussian noise is smaller.  Its standard deviation grows with the square root of
-the number of tables, while the standard deviation of Laplace noise grows with the number of tables.  The epsilon of a table with Gaussian noise is the epsilon
-of Laplace noise with the same variance, 2 / epsilon^2.  The rho of the table is then epsilon^2 / 4.
+Kamath & Steinke 2020).  For many tables, Gaussian noise is smaller.  Its standard deviation grows with the square
+root of the number of tables, while the standard deviation of Laplace noise grows with the number.  The epsilon of a
+table with Gaussian noise is the epsilon of Laplace noise with the same variance, 2 / epsilon^2.  The rho of the table
+is then epsilon^2 / 4.
 """
 
 from __future__ import annotations
@@ -184,7 +185,7 @@ def _gaussian(epsilon: float) -> Any:
 
 
 def _up_to(rho: float, delta: float) -> float:
-    """Return the epsilon of (epsilon, delta) that follows from rho."""
+    """Return the epsilon at ``delta`` that follows from zero-concentrated differential privacy with rho."""
     dp, space = _opendp(gaussian=True)
     one = dp.m.make_gaussian(*space, scale=float((2 * rho) ** -0.5))
     return float(dp.c.make_zCDP_to_approxDP(one).map(1.0).epsilon(delta))

@@ -215,7 +215,7 @@ def _add_polynomial(x: Floats, code: Positions, coefficients: Floats, out: Float
 
 
 def _shift(eta: Floats, w: Floats, n: int, N: int) -> tuple[Floats, Floats, Complex]:
-    """Find the log odds that give the inclusion probabilities pi, where eta is the logit of pi.
+    """Find the log odds of conditional Poisson selection, given the logits eta of the inclusion probabilities.
 
     Each point of eta represents w units.  Return log odds minus eta, and t and W of :class:`ConditionalPoisson`.
     Newton's method takes three or four steps, as the equation is nearly linear.

@@ -126,7 +126,7 @@ def sample_sizes(n: SampleSize, strata: Strata | None) -> Floats:
 
 
 def proportional_to(a: Floats, n_h: Floats, strata: Strata | None) -> Floats:
-    """Compute the :func:`inclusion_probabilities` (N,) for sizes ``a`` of the units and ``n_h`` of the samples."""
+    """Compute :func:`inclusion_probabilities` (N,): units have sizes ``a``, strata have sample sizes ``n_h``."""
     check_sizes(a, n_h, strata)
     pi = np.empty(a.size)
     if strata is None:
