@@ -47,7 +47,7 @@ class CellMoments(ABC):
     Attributes
     ----------
     divides : bool
-        Whether the quantity is a ratio rather than a total.
+        True for a ratio, such as a mean; False for a total or a count.
     stratum, cell : int arrays (pairs,)
         Stratum and cell of each pair.
     sampled, fraction : arrays (strata,)

@@ -49,7 +49,7 @@ class Interval:
         return cls(float(level), np.inf if normal else None if df is None else positive(df, "df"), method)  # type: ignore[arg-type]
 
     def known_df(self, combined: Combined) -> Combined:
-        """Return the estimates, with their degrees of freedom replaced by the setting ``df`` unless that is None."""
+        """Return the estimates with the degrees of freedom ``df`` of these settings, if they are given."""
         if self.df is None:
             return combined
         return Combined(combined.estimate, combined.se, np.full(combined.se.shape, self.df))
@@ -61,7 +61,8 @@ class Interval:
     def count_limits(self, combined: Combined) -> tuple[Floats, Floats]:
         """Limits of counts: t limits, or t limits on the log scale if the lower t limit is not positive.
 
-        A count cannot be negative.  On the log scale its standard error is the standard error divided by the count.
+        A count cannot be negative.  The standard error of the log count is the standard error of the count divided by
+        it.
         """
         both = self.known_df(combined)
         low, high = interval(both, self.level)

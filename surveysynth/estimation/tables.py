@@ -284,13 +284,13 @@ class Estimand:
         return self._moments, partition.cell_domain
 
     def in_domains(self, partition: Partition, domains: int) -> Estimates:
-        """Estimate the domains of a partition, with variances."""
+        """Estimate the quantity in each domain of a partition, with variances."""
         if (cells := self._by_cells(partition)) is not None:
             return cells[0].with_variances(cells[1], domains)
         return estimator_of(self.estimator)(self.design, self.quantity, present(self.quantity, partition), domains)
 
     def alone(self, partition: Partition, domains: int) -> Floats:
-        """Compute the point estimates only: (domains,)."""
+        """Estimate the quantity in each domain of a partition, without variances: (domains,)."""
         if (cells := self._by_cells(partition)) is not None:
             return cells[0].estimates(cells[1], domains)
         return estimated(self.estimator, self.design, self.quantity, present(self.quantity, partition), domains)
@@ -555,7 +555,7 @@ def with_empty_domains(
 
 
 def _declared(designs: Sequence[SurveyDesign], name: str) -> list[object]:
-    """Return the declared categories of a categorical column, or the categories that occur in another column."""
+    """Return the categories of a column: all declared ones if it is categorical, otherwise those that occur."""
     column = pd.concat([design.column(name) for design in designs], ignore_index=True)
     if isinstance(column.dtype, pd.CategoricalDtype):
         return list(column.cat.categories)

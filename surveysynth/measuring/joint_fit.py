@@ -303,8 +303,8 @@ def _fit(
 class _Data:
     """The noisy tables of a variable, and the R rows of the variable's model.
 
-    A row is a combination of steps of the variable's terms and of earlier variables.  Parts of public cells with equal
-    steps belong to the same row.
+    A row is a combination of steps of the variable's terms and of earlier variables.  A step is a group of values.
+    Parts of public cells with equal steps belong to the same row.
 
     Attributes
     ----------

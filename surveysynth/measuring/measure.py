@@ -51,7 +51,7 @@ class Question:
     """An outcome to measure, with its schema and its formula.
 
     The formula consists of public terms, earlier outcomes, and products of a term and an earlier outcome.
-    ``importance`` multiplies the outcome's share of epsilon.
+    The outcome's share of epsilon is proportional to ``importance``.
     """
 
     name: str

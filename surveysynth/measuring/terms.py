@@ -70,7 +70,7 @@ class Term:
 
     @property
     def level_of_step(self) -> Codes:
-        """Level of each step (steps,)."""
+        """The level to which each step belongs (steps,)."""
         found = np.zeros(self.step.max() + 1, dtype=np.intp)
         found[self.step] = self.level
         return found

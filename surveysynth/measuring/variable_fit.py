@@ -44,9 +44,9 @@ class Feature:
     source : str or None
         The term or the earlier variable with the steps.  None for an effect that is the same for all records.
     by_step : float array (S, A)
-        Features of each step.
+        A predictors of each step.
     times : str, optional
-        The earlier variable whose scores multiply the features.
+        The earlier variable whose scores multiply these predictors.
     score : float array (G, J), optional
         J scores of each cell of the variable ``times``.
     """
@@ -84,7 +84,7 @@ class VariableFit:
     steps : dict of str to int array (G,)
         Step of each cell, by earlier variable.
     features : sequence of Feature
-        Features of each effect, except for the effect that is the same for all records.
+        Predictors of each effect, except for the effect that is the same for all records.
     base : TableModel
         The model without effects of strata, PSUs and units.
     fit : TableFit

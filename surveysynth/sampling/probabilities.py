@@ -202,8 +202,8 @@ def _plus(m: Any, e: Any, x: float) -> Any:
 def _proportional(a: Floats, start: Positions, n: Floats, pi: Floats) -> None:
     """Compute inclusion probabilities proportional to the sizes ``a``, and write them into ``pi``.
 
-    The units are sorted by stratum, and ``start`` has the first position of each stratum.  The order of operations is
-    that of R.
+    The units are sorted by stratum, and ``start`` has the first position of each stratum.  Operations have the same
+    order as in R.
     """
     for h in range(n.size):
         m, e, largest = np.uint64(0), np.int64(0), 0.0
