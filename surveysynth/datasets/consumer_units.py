@@ -110,13 +110,16 @@ def consumer_units(n: int = 5571, seed: int | np.random.Generator | None = None)
 
 
 def _within_groups(n: int, rng: np.random.Generator) -> Floats:
-    """Draw deviations of log incomes from the log incomes of groups: normal, one in eight lower and wider."""
+    """Draw the deviations of log incomes from the mean log income of each group.
+
+    They are normal.  For one unit in eight, the mean is lower and the standard deviation is larger.
+    """
     odd = rng.random(n) < 1 / 8
     return np.where(odd, -0.5 + 1.1 * rng.standard_normal(n), 0.65 * rng.standard_normal(n))
 
 
 def _heaped(income: Floats, rng: np.random.Generator) -> Floats:
-    """Round incomes as people do: one in four to the dollar, the others to 100, 1,000 or, if large, 5,000."""
+    """Round incomes as people do: a quarter to the dollar, others to 100 or, if large enough, to 1,000 or 5,000."""
     to = rng.choice([1, 100, 1000, 5000], income.size, p=[0.25, 0.25, 0.3, 0.2])
     to = np.minimum(to, np.select([income < 5000, income < 25_000], [100, 1000], 5000))
     return np.asarray(np.round(income / to) * to)

@@ -38,9 +38,9 @@ def draw_sample(
     order.  Without PSUs, units are drawn with inclusion probabilities pi proportional to size.
 
     With PSUs there are two stages.  First, n / take PSUs are drawn, with pi proportional to the sum of the sizes of
-    their units.  Then ``take`` units of each PSU are drawn.  If ``second_stage`` is "pps", the pi of a unit is
-    proportional to take times its size within the stratum, unless a PSU or unit is certain.  If it is "srs", all units
-    of a PSU have the same pi.
+    their units.  Then ``take`` units of each PSU are drawn.  If ``second_stage`` is "pps", the pi of the units of a
+    stratum are proportional to take times the size of the unit, unless a PSU or unit is certain.  If it is "srs", all
+    units of a PSU have the same pi.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def _proportional(units: Positions, sizes: Floats, n: int, rng: np.random.Genera
 
 
 def _takes(population: pd.DataFrame, strata: str, psu: str | None, take: int | str) -> Positions:
-    """Return the number of units to draw in the PSU of each unit, (N,).  Without PSUs all are 1."""
+    """Return, for each unit, the number of units to draw in the unit's PSU: (N,).  Return ones without PSUs."""
     if psu is None:
         return np.ones(len(population), dtype=np.intp)
     if not isinstance(take, str):

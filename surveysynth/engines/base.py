@@ -53,7 +53,7 @@ class Diagnostics:
         return tuple(name for name, failed in checks.items() if failed)
 
     def worst(self, other: Diagnostics) -> Diagnostics:
-        """Combine the diagnostics of two parts of a model: all divergences, and the worse of the other values."""
+        """Combine the diagnostics of two fits: the sum of the divergences, and the worse of the other values."""
         return Diagnostics(
             self.divergences + other.divergences, float(np.maximum(self.rhat, other.rhat)),
             float(np.minimum(self.ess_bulk, other.ess_bulk)), float(np.minimum(self.ess_tail, other.ess_tail)),
@@ -81,7 +81,7 @@ class Samples:
 
 
 class Engine(Protocol):
-    """An engine, which runs Stan programs."""
+    """The interface of an engine, which runs Stan programs."""
 
     name: str
     version: str
@@ -89,12 +89,18 @@ class Engine(Protocol):
     def sample(
         self, program: str, data: Mapping[str, Any], *, chains: int, warmup: int, draws: int, seed: int
     ) -> Samples:
-        """Sample with NUTS.  ``program`` is a name in ``stan/`` without ``.stan``, or a path that ends in ``.stan``."""
+        """Draw from the posterior of a Stan program by NUTS.
+
+        ``program`` is a name in ``stan/`` without ``.stan``, or a path that ends in ``.stan``.
+        """
         ...
 
 
 def program_path(program: str) -> Path:
-    """Return the path of a Stan program.  Raise EngineError for an unknown name.  A text with ``.stan`` is a path."""
+    """Return the path of a Stan program.  Raise EngineError for an unknown name.
+
+    ``program`` is a name in ``stan/`` without ``.stan``, or a path that ends in ``.stan``.
+    """
     if program.endswith(".stan"):
         return Path(program)
     package = Path(__file__).resolve().parents[1]

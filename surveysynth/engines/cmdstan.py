@@ -90,7 +90,7 @@ class CmdStan:
     def sample(
         self, program: str, data: Mapping[str, Any], *, chains: int, warmup: int, draws: int, seed: int
     ) -> Samples:
-        """Sample with NUTS; see :class:`surveysynth.engines.base.Engine`.
+        """Draw from the posterior of a Stan program by NUTS; see :class:`surveysynth.engines.base.Engine`.
 
         Data and draws are confidential.  They pass through files that only this user can read, in a
         :func:`surveysynth.engines.scratch.scratch_folder` that is made after the program has been compiled.  Programs
@@ -122,7 +122,7 @@ class CmdStan:
 
 
 def to_samples(fit: CmdStanMCMC, version: str) -> Samples:
-    """Convert a cmdstanpy fit, whose arrays have the draws of all chains in one axis, to :class:`Samples`."""
+    """Convert a fit of cmdstanpy to :class:`Samples`, with the draws of each chain in an axis of their own."""
     values = {}
     for name, flat in fit.stan_variables().items():
         shape = (fit.chains, fit.num_draws_sampling, *flat.shape[1:])

@@ -101,7 +101,7 @@ def with_includes(program: Path, within: tuple[Path, ...] = ()) -> str:
 
 
 def _starts(executable: Path) -> bool:
-    """Whether an executable exists and runs.  It could be incomplete, or need a library that has moved."""
+    """Return True if an executable exists and runs.  It could be incomplete, or need a library that has moved."""
     try:
         return subprocess.run([executable, "info"], capture_output=True, check=False, timeout=60).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
@@ -140,7 +140,7 @@ def _compile(source: Path, text: str, folder: Path) -> None:
 
 
 def _reason(output: str) -> str:
-    """Find the errors of stanc, or the end of the output of make."""
+    """Return the errors of Stan's compiler stanc in the output of make, or the end of the output."""
     lines = output.splitlines()
     begun = [k for k, line in enumerate(lines) if re.match(r"(Syntax|Semantic|.*[Ee]rror)", line)]
     ended = [k for k, line in enumerate(lines) if line.startswith("make:")]

@@ -26,7 +26,7 @@ class Embedded:
     def sample(
         self, program: str, data: Mapping[str, Any], *, chains: int, warmup: int, draws: int, seed: int
     ) -> Samples:
-        """Sample with NUTS; see :class:`surveysynth.engines.base.Engine`.
+        """Draw from the posterior of a Stan program by NUTS; see :class:`surveysynth.engines.base.Engine`.
 
         Raises
         ------

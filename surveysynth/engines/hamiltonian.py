@@ -102,7 +102,10 @@ class _Chain:
         self.adaptation = _DualAveraging(np.log(0.5))
 
     def draw(self, discarded: int, draws: int, count: Callable[[], None]) -> tuple[Floats, int]:
-        """Adapt step size and metric during ``discarded`` draws.  Then return ``draws`` draws and their divergences."""
+        """Run the warm-up of ``discarded`` draws, then return ``draws`` draws and the number of divergences.
+
+        Step size and metric are adapted during the warm-up.
+        """
         visited, measured = list[Floats](), (self.warmup // 5, 2 * self.warmup // 5, 7 * self.warmup // 10)
         for i in range(discarded):
             count()

@@ -57,7 +57,7 @@ def sweep() -> None:
 
 
 def left() -> list[Path]:
-    """List the scratch folders that :func:`sweep` would remove."""
+    """List the scratch folders of killed processes, which :func:`sweep` would remove."""
     found = []
     for folder in _folders():
         with _if_left(folder) as dead:
@@ -82,7 +82,7 @@ def _places() -> list[Path]:
 
 @contextmanager
 def _if_left(folder: Path) -> Iterator[bool]:
-    """Yield whether the folder belongs to a killed process of this user.  The folder is locked during the context."""
+    """Yield True if the folder belongs to a killed process of this user.  The folder is locked during the context."""
     try:
         lock = _locked(folder)
     except OSError:  # the folder is in use, belongs to another user, is a link, or has just been removed

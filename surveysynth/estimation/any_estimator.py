@@ -44,7 +44,7 @@ def combined(
 
 
 def _estimate(result: Any) -> tuple[list[Any], Floats, Floats]:
-    """Check the result of the function.  Return its terms, estimates and variances; raise InputError if invalid."""
+    """Return the terms, estimates and variances in a result of the function.  Raise InputError if it is invalid."""
     if not isinstance(result, tuple) or len(result) != 2:
         raise InputError(f"the function must give a pair (estimate, variance), not {type(result).__name__}")
     estimate, variance = result

@@ -149,7 +149,10 @@ def _levels(designs: Sequence[SurveyDesign], name: str, missing: str) -> pd.Inde
 def _table(
     design: SurveyDesign, names: tuple[str, str], levels: tuple[pd.Index, pd.Index], kind: Literal["total", "mean"]
 ) -> tuple[Floats, Floats, int, float]:  # fmt: skip
-    """Estimate totals or shares of cells.  Return them, their covariance, the number of records, degrees of freedom."""
+    """Estimate totals or shares of the cells of a table.
+
+    Return the estimates, their covariance matrix, the number of records, and the degrees of freedom.
+    """
     i, j = (
         np.asarray(known.get_indexer(pd.Index(design.column(name).astype(object))), dtype=np.intp)
         for name, known in zip(names, levels, strict=True)
@@ -189,7 +192,10 @@ def _pearson(p: Floats, V: Floats, n: int, nu: float, statistic: Statistic) -> T
 
 
 def _interaction(N: Floats, V: Floats) -> tuple[Floats, Floats]:
-    """Compute observed minus expected cells, with covariance matrix.  The first row and column are left out."""
+    """Compute observed minus expected totals of the cells of a table N, and their covariance matrix.
+
+    V is the covariance matrix of the observed totals.  The first row and column of the table are left out.
+    """
     r, c = N.shape
     whole, i, j = N.sum(), *np.divmod(np.arange(r * c), c)
     R, S = N.sum(axis=1), N.sum(axis=0)

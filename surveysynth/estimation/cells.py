@@ -40,12 +40,14 @@ NONE = np.empty(0)
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class CellMoments(ABC):
-    """Sums of one quantity for each pair of a stratum and a cell.
+    """Sums over records, from which one quantity can be estimated in any domain made of cells.
+
+    There are separate sums for each pair of a stratum and a cell.
 
     Attributes
     ----------
     divides : bool
-        Whether the quantity is a ratio rather than a total.
+        True for a ratio, such as a mean; False for a total or a count.
     stratum, cell : int arrays (pairs,)
         Stratum and cell of each pair.
     sampled, fraction : arrays (strata,)
@@ -60,7 +62,10 @@ class CellMoments(ABC):
 
     @abstractmethod
     def _over_blocks(self, block_sums: BlockSums, values: int, *constants: Floats) -> Floats:
-        """Compute sums over the records of each stratum and cell, block by block with ``block_sums``."""
+        """Compute sums over the records of each pair of a stratum and a cell: (values, pairs).
+
+        ``block_sums`` computes the sums over a block of records, given the ``constants``.
+        """
 
     @property
     def pairs(self) -> int:
@@ -69,12 +74,15 @@ class CellMoments(ABC):
 
     @cached_property
     def _sums(self) -> Floats:
-        """Number of records and sums of w y, w x and |w x| by stratum and cell: (4, pairs)."""
+        """Number of records, and sums of w y, w x and |w x|, for each pair of a stratum and a cell: (4, pairs).
+
+        A record has weight w, numerator y and denominator x.
+        """
         return self._over_blocks(sums_of, 4)
 
     @cached_property
     def _ratio(self) -> Floats:
-        """The number R_c (module docstring) for the cell of each pair: (pairs,).
+        """Ratio R_c (module docstring) of the numerator to the denominator in the cell of each pair: (pairs,).
 
         R_c is 0 for a total.  R_c is also 0 in a cell where positive and negative x nearly cancel: the ratio of such a
         cell would be far larger than all ratios of the table, and the variances of margins would lose digits.
@@ -88,13 +96,13 @@ class CellMoments(ABC):
 
     @cached_property
     def around(self) -> tuple[Floats, Floats]:
-        """Centres of the sums of squares: R_c (pairs,), and approximate means of a and b (2, pairs)."""
+        """Centres for sums of squares: R_c (pairs,), and approximate means of a and b (2, pairs); see the module."""
         (n, wy, wx, _), ratio = self._sums, self._ratio
         return ratio, np.array([wy - ratio * wx, wx]) / np.maximum(n, 1)
 
     @cached_property
     def _moments(self) -> Floats:
-        """Means of a and b (module docstring), and sums of squares and products around them: (5, pairs)."""
+        """Means of a and b (module docstring), and sums of squares and products of deviations from them: (5, pairs)."""
         n, near = self._sums[0], self.around[1]
         a, b, aa, ab, bb = self._over_blocks(squares_of, 5, *self.around)
         a, b = (a, b) / np.maximum(n, 1)
@@ -144,12 +152,12 @@ class CellMoments(ABC):
 
 @dataclass(frozen=True, repr=False)
 class RecordMoments(CellMoments):
-    """Sums by stratum and cell over records in memory.
+    """Sums by stratum and cell (:class:`CellMoments`), computed from records in memory.
 
     Attributes
     ----------
     values : (weights, y, x), float arrays (n,)
-        y (or x) is an empty array if its value is 1 for every record.
+        Weights, numerators y and denominators x.  y (or x) is an empty array if it is 1 for every record.
     row : int32 array (n,)
         Number of each record's pair of stratum and cell.  A record with a number beyond the last pair is not counted.
     """
@@ -159,7 +167,7 @@ class RecordMoments(CellMoments):
 
     @staticmethod
     def suit(design: SurveyDesign, quantity: Quantity) -> bool:
-        """Return whether the variance of a quantity in a design follows from sums by stratum and cell."""
+        """Return True if sums by stratum and cell suffice for the variance of a quantity in a design."""
         first, plain = design.stages[0], design.replication is None and design.pps is None and not design.calibrated
         record_is_unit = len(design.stages) == 1 and first.stratum_of_unit.size == first.unit.size
         linear = not quantity.distributional and quantity.statistic != "quantile"
@@ -184,7 +192,10 @@ class RecordMoments(CellMoments):
         )  # fmt: skip
 
     def _over_blocks(self, block_sums: BlockSums, values: int, *constants: Floats) -> Floats:
-        """Sum block by block, in threads.  A block has BLOCK records, or more if there were more than MOST sums."""
+        """Compute sums over blocks of records in threads, and add them up.
+
+        A block has BLOCK records, or more if the sums of all blocks would be more than MOST numbers.
+        """
         n, columns = len(self.row), (self.row, *self.values)
         block = max(BLOCK, -(-n * values * self.pairs // MOST))
 
@@ -199,7 +210,7 @@ class RecordMoments(CellMoments):
 
 
 def divides(statistic: str) -> bool:
-    """Return whether a statistic is a ratio rather than a total."""
+    """Return True for a statistic that is a ratio, such as a mean, and False for a total or a count."""
     return statistic not in ("count", "total")
 
 
@@ -213,7 +224,10 @@ def values_of(w: Floats, y: Floats | None, x: Floats | None) -> Values:
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def sums_of(row: Rows, w: Floats, y: Floats, x: Floats, out: Floats) -> Floats:
-    """Add the number of records and the sums of w y, w x and |w x| by stratum and cell to ``out`` (4, pairs)."""
+    """Add to ``out`` (4, pairs) the number of records and the sums of w y, w x and |w x|.
+
+    A record has weight w, numerator y and denominator x.  ``row`` is each record's pair of stratum and cell.
+    """
     for i in range(row.size):
         g = row[i]
         if g < out.shape[1]:
@@ -227,7 +241,10 @@ def sums_of(row: Rows, w: Floats, y: Floats, x: Floats, out: Floats) -> Floats:
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def squares_of(row: Rows, w: Floats, y: Floats, x: Floats, ratio: Floats, near: Floats, out: Floats) -> Floats:
-    """Subtract ``near`` from a and b (module docstring).  Add sums of a, b, a^2, a b, b^2 to ``out`` (5, pairs)."""
+    """Add to ``out`` (5, pairs) the sums of a, b, a^2, a b and b^2, with a and b of the module docstring.
+
+    ``near``, approximate means of a and b, is subtracted first.  ``row`` is each record's pair of stratum and cell.
+    """
     for i in range(row.size):
         g = row[i]
         if g < out.shape[1]:

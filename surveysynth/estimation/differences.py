@@ -130,8 +130,8 @@ def differences(
 ) -> pd.DataFrame:
     """Estimate differences between two domains (:func:`difference`), combined over m synthetic designs.
 
-    ``count_designs`` have the same records with the weights for counts.  A column in ``synthesized`` may have other
-    categories in other designs.  See :func:`surveysynth.estimation.tables.tabulate` for ``redrawn``.
+    ``count_designs`` hold the records of the ``designs`` with the weights for counts.  A column in ``synthesized`` may
+    have other categories in other designs.  See :func:`surveysynth.estimation.tables.tabulate` for ``redrawn``.
     """
     check_designs(designs)
     names, statistics = as_list(by), as_list(statistic)
@@ -172,7 +172,10 @@ def _part(
     surveys: Sequence[SurveyDesign], same_quantity: Sequence[Quantity], same: Sequence[Partition],
     sides: Sequence[Codes], statistics: Sequence[str], label: str, m: int, *, interval: Interval, moved: bool,
 ) -> pd.DataFrame:  # fmt: skip
-    """Tabulate differences in one quantity by domain.  If ``moved``, redrawn noise changes the estimates."""
+    """Return the rows of a table of differences, for one quantity in the domains of one partition.
+
+    The first m ``surveys`` are combined.  The others have redrawn noise, which changes the estimates if ``moved``.
+    """
     estimates = [
         partial(_difference, design, quantity, partition, side)
         for design, quantity, partition, side in zip(surveys, same_quantity, same, sides, strict=True)
@@ -197,7 +200,7 @@ def _part(
 
 
 def _sides(design: SurveyDesign, names: list[str], between: Between | None) -> tuple[Codes, object, object]:
-    """Return the side of each record (0: first category, 1: second, -1: neither), and the two categories."""
+    """Return the compared category of each record (0: first, 1: second, -1: neither), then the two categories."""
     if not isinstance(between, Mapping) or len(between) != 1:
         raise InputError("between must map one column to the two categories to compare: {'sex': ('m', 'f')}")
     ((name, pair),) = between.items()
@@ -216,7 +219,10 @@ def _sides(design: SurveyDesign, names: list[str], between: Between | None) -> t
 
 
 def _difference(design: SurveyDesign, quantity: Quantity, partition: Partition, side: Codes) -> Estimates:
-    """Estimate the first minus the second category, with variance, in every domain of the partition."""
+    """Estimate the statistic in the first category minus the statistic in the second, in every domain.
+
+    ``side`` is 0 for a record of the first category, 1 for the second and -1 for neither.
+    """
     domain, domains = present(quantity, partition), len(partition.labels)
     domain = np.where(side < 0, -1, domain)
     both, sides = _both(quantity, partition, side), 2 * domains
@@ -243,7 +249,7 @@ def _difference(design: SurveyDesign, quantity: Quantity, partition: Partition, 
 
 
 def _both(quantity: Quantity, partition: Partition, side: Codes) -> Codes:
-    """Combine domain d and side of each record in one code: 2 d (first category), 2 d + 1 (second), -1 (neither)."""
+    """Return a code of domain d and compared category: 2 d (first category), 2 d + 1 (second), -1 (neither)."""
     domain = present(quantity, partition)
     return np.where((domain < 0) | (side < 0), -1, 2 * domain + side)
 
@@ -251,9 +257,9 @@ def _both(quantity: Quantity, partition: Partition, side: Codes) -> Codes:
 def _side_shares(
     surveys: Sequence[SurveyDesign], same: Sequence[Quantity], both: Sequence[Codes], sides: int, m: int
 ) -> tuple[Share, Share]:
-    """Estimate a share within the first and within the second category of every domain.
+    """Estimate the share in the first and in the second compared category of every domain.
 
-    The first m designs are combined.  The other designs have redrawn noise.
+    The first m ``surveys`` are combined.  The others have redrawn noise.
     """
     estimator = "onepass" if surveys[0].replication is None else "replicates"
     results = [estimator_of(estimator)(*each, sides) for each in zip(surveys[:m], same[:m], both[:m], strict=True)]
@@ -266,7 +272,10 @@ def _side_shares(
 
 
 def _with_extreme_limits(part: pd.DataFrame, interval: Interval, first: Share, second: Share) -> pd.DataFrame:
-    """Replace the limits by :meth:`Interval.difference_limits` in rows where one or both shares are 0 or 1."""
+    """Replace the confidence limits of differences in which one or both shares are 0 or 1.
+
+    The new limits are those of :meth:`Interval.difference_limits`.
+    """
     extreme = nobody_or_all(first[0].estimate) | nobody_or_all(second[0].estimate)
     low, high = interval.difference_limits(*first, *second)
     return part.assign(

@@ -105,7 +105,7 @@ def _not_in_samplics(design: SurveyDesign, quantity: Quantity) -> str:
 
 
 def onepass(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Estimates:
-    """Estimate all domains of one partition in one pass over the records.
+    """Estimate a quantity in all domains of one partition, in one pass over the records.
 
     Parameters
     ----------
@@ -123,14 +123,14 @@ def onepass(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: in
 
 
 def estimated(estimator: str, design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Floats:
-    """Compute the point estimates: (domains,).  ``onepass`` skips the variances; other estimators compute them, too."""
+    """Compute the point estimates: (domains,).  ``onepass`` then computes no variances, which saves time."""
     if estimator == "onepass" and quantity.statistic != "quantile":
         return taylor.linearize(design.weights, quantity, domain, domains)[0]
     return estimator_of(estimator)(design, quantity, domain, domains).estimate
 
 
 def samplics(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Estimates:
-    """Estimate all domains with samplics' ``TaylorEstimator``.  The arguments are those of :func:`onepass`."""
+    """Estimate a quantity in all domains by samplics' ``TaylorEstimator`` (arguments as for :func:`onepass`)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # samplics warns on import that its author has archived it
         from samplics.estimation import TaylorEstimator
@@ -165,7 +165,7 @@ def samplics(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: i
 
 
 def replicates(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Estimates:
-    """Estimate all domains, with variances from replicate weights.  The arguments are those of :func:`onepass`."""
+    """Estimate a quantity in all domains, with variances from replicate weights (arguments as for :func:`onepass`)."""
     if quantity.statistic == "quantile":
         return woodruff(design, quantity, domain, domains, replicates)
     assert design.replication is not None
@@ -228,7 +228,7 @@ def woodruff(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: i
 def as_shares(
     design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int
 ) -> tuple[Estimates, Quantity, Floats]:
-    """Estimate quantiles, and represent each by a scaled share of records that has the same variance.
+    """Estimate quantiles, and express the variance of each quantile by the variance of a scaled share.
 
     Returns
     -------

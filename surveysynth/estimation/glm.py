@@ -41,7 +41,7 @@ SINGULAR = 1e12  # an information matrix with a larger condition number does not
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fit:
-    """A fit of p coefficients to one data set.  ``naive`` is their inverse information matrix (p, p)."""
+    """A fit of p coefficients to one data set.  ``naive`` is the inverse of their information matrix (p, p)."""
 
     data: Data
     estimate: Floats
@@ -51,7 +51,9 @@ class Fit:
 
 
 def fit_glm(design: SurveyDesign, data: Data, family: Family) -> Fit:
-    """Fit the model to one design, with a covariance matrix by linearization or from replicate weights.
+    """Fit a generalized linear model to one design.
+
+    The covariance matrix of the coefficients comes from linearization or from replicate weights.
 
     Raises
     ------
@@ -75,7 +77,10 @@ def fit_glm(design: SurveyDesign, data: Data, family: Family) -> Fit:
 
 
 def deviance(design: SurveyDesign, data: Data, family: Family, kept: Bools) -> float:
-    """Fit the columns ``kept`` of X, with weights of mean 1.  Return the deviance (InputError as :func:`fit_glm`)."""
+    """Return the weighted deviance of the model with only the columns ``kept`` of X (the weights have mean 1).
+
+    Raise InputError as :func:`fit_glm`.
+    """
     w = design.weights[data.present]
     w = w / w.mean()
     columns, terms = (tuple(np.array(each)[kept].tolist()) for each in (data.columns, data.terms))
@@ -89,19 +94,22 @@ def deviance(design: SurveyDesign, data: Data, family: Family, kept: Bools) -> f
 
 
 def _information(Q: Floats, w: Floats, at: tuple[Floats, Floats, Floats]) -> Floats:
-    """Compute the information matrix A = sum_i w_i s_i mu'_i q_i q_i'."""
+    """Compute the information matrix A (module docstring) for the columns of Q."""
     _, slope, s = at
     return np.asarray(Q.T @ ((w * slope * s)[:, None] * Q))
 
 
 def _scores(data: Data, Q: Floats, w: Floats, at: tuple[Floats, Floats, Floats]) -> Floats:
-    """Compute the score w_i s_i (y_i - mu_i) q_i of each record."""
+    """Compute the score w_i s_i (y_i - mu_i) q_i of each record (module docstring)."""
     mu, _, s = at
     return np.asarray((w * s * (data.y - mu))[:, None] * Q)
 
 
 def _orthonormal(data: Data, w: Floats) -> Floats:
-    """Return the triangular T for which X T is orthonormal under the weights.  Raise InputError if X is collinear."""
+    """Return the triangular matrix T for which the columns of X T are orthonormal under the weights.
+
+    Raise InputError if the columns of X are collinear.
+    """
     X, root = data.X, np.sqrt(w / len(w))[:, None]
     length = np.sqrt(((root * X) ** 2).sum(axis=0))
     length[length == 0] = 1.0
@@ -156,7 +164,10 @@ def _determines(A: Floats) -> bool:
 def _scored(
     data: Data, Q: Floats, w: Floats, b: Floats, family: Family, most: int
 ) -> tuple[Floats, Floats, bool]:  # fmt: skip
-    """Take up to ``most`` steps of Fisher scoring from b.  Return coefficients, last step, and whether it converged."""
+    """Take up to ``most`` steps of Fisher scoring from the coefficients b.
+
+    Return the new coefficients, the last step, and True if the steps converged.
+    """
     last = b
     for _ in range(most):
         mu, slope, s = mean(Q @ b + data.offset, family)
@@ -185,7 +196,7 @@ def _replicated(design: SurveyDesign, data: Data, Q: Floats, b: Floats, family: 
 
 
 def _degf(design: SurveyDesign, present: Bools) -> int:
-    """Return the degrees of freedom of the design for a regression, as in R."""
+    """Return the design degrees of freedom of the fitted records, marked by ``present``, as in R."""
     if design.replication is not None or present.all():
         return design.degf
     return int(degrees_of_freedom(design, np.where(present, 0, -1), 1)[0])

@@ -125,7 +125,7 @@ def _sorted(y: Floats, domain: Codes, domains: int) -> Iterator[tuple[int, Codes
 
 
 def _line(W: Floats, quantity: Quantity) -> Floats:
-    """Return the poverty line under each column of weights (n, R): (R,).  It is NaN for other statistics."""
+    """Return the poverty line under each of R columns of weights: (R,).  Return NaN for other statistics."""
     if quantity.statistic != "poverty_rate" or quantity.y is None:
         return np.full(W.shape[1], np.nan)
     return OF_MEDIAN * (1 - 1e-12) * _median(W, quantity.y)  # records at the line are not below it by rounding

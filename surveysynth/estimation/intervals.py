@@ -49,7 +49,7 @@ class Interval:
         return cls(float(level), np.inf if normal else None if df is None else positive(df, "df"), method)  # type: ignore[arg-type]
 
     def known_df(self, combined: Combined) -> Combined:
-        """Return the estimates, with their degrees of freedom replaced by the setting ``df`` unless that is None."""
+        """Return the estimates with the degrees of freedom ``df`` of these settings, if they are given."""
         if self.df is None:
             return combined
         return Combined(combined.estimate, combined.se, np.full(combined.se.shape, self.df))
@@ -61,7 +61,8 @@ class Interval:
     def count_limits(self, combined: Combined) -> tuple[Floats, Floats]:
         """Limits of counts: t limits, or t limits on the log scale if the lower t limit is not positive.
 
-        A count cannot be negative.  On the log scale its standard error is the standard error divided by the count.
+        A count cannot be negative.  The standard error of the log count is the standard error of the count divided by
+        it.
         """
         both = self.known_df(combined)
         low, high = interval(both, self.level)
@@ -145,7 +146,7 @@ ROUNDING = 1e-12  # rounding error of a share of 1, which is a quotient of two s
 
 
 def nobody_or_all(p: Floats) -> NDArray[np.bool_]:
-    """Return whether each share is 0 or 1, and so has no estimated standard error."""
+    """Return True for each share that is 0 or 1.  Such a share has no estimated standard error."""
     return (p <= 0) | (p >= 1 - ROUNDING)
 
 
@@ -178,7 +179,7 @@ def _extreme_shares(p: Floats, t: Floats, n: Floats, level: float) -> tuple[Floa
 
 
 def _likelihood(p: float, n_eff: float, t: float) -> tuple[float, float]:
-    """Find the two values of p_0 at which the scaled likelihood ratio reaches its critical value."""
+    """Compute the limits of a share p: the p_0 at which the scaled likelihood ratio reaches its critical value."""
 
     def beyond(q: float) -> float:
         return float(2 * n_eff * (xlogy(p, p / q) + xlogy(1 - p, (1 - p) / (1 - q))) - t**2)

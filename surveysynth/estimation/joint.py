@@ -311,7 +311,7 @@ def jointly(
     synthesized: Sequence[str] = (),
     redrawn: Sequence[SurveyDesign] = (),
 ) -> JointEstimates:
-    """Compute :func:`joint_estimates` for each of m synthetic designs.  The arguments are those of ``tabulate``."""
+    """Compute :func:`joint_estimates` for m synthetic designs.  For the arguments see :func:`.tables.tabulate`."""
     check_designs(designs)
     statistics, outcomes, names = as_list(statistic), as_list(outcome), as_list(by)
     if "quantile" in statistics:
@@ -340,7 +340,7 @@ def jointly(
 
 
 def with_covariance(design: SurveyDesign, asked: Sequence[Quantity], cells: Partition) -> tuple[Floats, Floats]:
-    """Return the p estimates of one design, by quantity and cell, and their covariance matrix (p, p)."""
+    """Return the p estimates from one design, for each quantity in each cell, and their covariance matrix (p, p)."""
     domains, parts, estimates = len(cells.labels), [], []
     for quantity in asked:
         domain = present(quantity, cells)

@@ -149,7 +149,7 @@ def names_of_spec(spec: Any) -> set[str]:
 
 
 def offset_columns(offset: str | None) -> list[str]:
-    """Return the names of the columns in an offset.  Raise InputError if there is none."""
+    """Return the names of the columns in an offset.  Raise InputError if the offset names no column."""
     if offset is None:
         return []
     found = sorted({name for factor in factors_of(f"I({offset})") for name in columns_of(factor)})
@@ -263,7 +263,10 @@ def _in_the_design(fitted: Bools, present: Bools) -> Bools:
 
 
 def _outcome(design: SurveyDesign, name: str, present: Bools, family: Family) -> tuple[Floats, tuple[object, ...]]:
-    """Return the values of an outcome, and its categories if it has two, which become 0 and 1 (otherwise empty)."""
+    """Return the values of an outcome and its categories.
+
+    An outcome of two categories has the values 0 and 1.  The categories of a numeric outcome are empty.
+    """
     one_of(family, get_args(Family), "family")
     column = design.column(name)
     if family not in BINARY or (pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)):

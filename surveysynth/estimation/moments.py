@@ -146,7 +146,7 @@ def covariances(
 
 
 def _left_out(design: SurveyDesign, columns: Sequence[Quantity]) -> NDArray[np.bool_]:
-    """Mark the records that have a missing value in one of the columns, or are in no estimate of the design."""
+    """Mark the records that have a missing value in a column or that the design leaves out of all estimates."""
     return np.asarray(np.isnan([c.y for c in columns if c.y is not None]).any(axis=0) | ~design.entering)
 
 
@@ -173,7 +173,10 @@ def _one_design(design: SurveyDesign, columns: Sequence[Quantity]) -> tuple[Floa
 
 
 def _columns(joint: JointEstimates) -> list[str]:
-    """Return the names of the columns, found by the positions of the variances, as names may contain colons."""
+    """Return the names of the p columns whose variances and covariances are in ``joint``.
+
+    They are found by the positions of the variances, because names may contain colons.
+    """
     p = int((np.sqrt(8 * len(joint.names) + 1) - 1) / 2)
     first = np.cumsum([0, *range(p, 1, -1)])
     return [joint.names[i] for i in first]

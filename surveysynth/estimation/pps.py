@@ -73,7 +73,11 @@ def _over_domains(blocks: Blocks, pi: Floats, z: Floats, domain: Codes, domains:
 
 @nb.njit(cache=True)
 def _add_pairs(joint: Floats, pi: Floats, z: Floats, domain: Codes, squares: bool, out: Floats) -> None:
-    """Add the contribution of every pair of records to ``out``.  z is 0 for a record outside a domain."""
+    """Add what every pair of records contributes to the variance in each domain to ``out``.
+
+    With ``squares``, the variance is Sen, Yates and Grundy's, otherwise Horvitz and Thompson's.  z is 0 for a record
+    outside a domain.
+    """
     for i in range(pi.size):
         for j in range(i):
             a, b = domain[i], domain[j]
@@ -117,7 +121,10 @@ def _excess(joint: Floats, pi: Floats) -> Floats:
 
 
 def _checked(blocks: Blocks, n: int) -> Iterator[tuple[Codes, Floats]]:
-    """Yield the blocks.  Raise InputError if a joint probability is 0 or missing, or if a record is in no block."""
+    """Yield each block of records with its joint inclusion probabilities.
+
+    Raise InputError if a joint probability is 0 or missing, or if a record is in no block.
+    """
     seen = np.zeros(n, dtype=bool)
     for units, joint in blocks:
         seen[units] = True
@@ -183,9 +190,9 @@ def hajek_matrix(stratum: Codes, pi: Floats, Z: Floats) -> Floats:
 
 
 def brewer(stratum: Codes, pi: Floats, z: Floats, domain: Codes, domains: int) -> Floats:
-    """Compute the approximate variance of R's ``svydesign(pps = "brewer")`` in each domain (see :func:`hajek`).
+    """Compute the approximate variance of the total of z in each domain, as R's ``svydesign(pps = "brewer")``.
 
-    A stratum with a single unit adds 0.
+    The parameters are those of :func:`hajek`.  A stratum with a single unit adds 0.
     """
     c, scale, units, total = _stratum_units(stratum, pi)
     inside = domain >= 0

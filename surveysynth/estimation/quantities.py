@@ -88,7 +88,8 @@ def check_statistics(statistics: Sequence[str], **given: object) -> None:
     statistics : list of str
         Names of the statistics of a table.
     **given
-        Arguments named in ``GOES_WITH``.  An argument that is None or False counts as not given.
+        Arguments of a table, such as ``quantiles``, which are named in ``GOES_WITH``.  An argument that is None or
+        False counts as not given.
 
     Raises
     ------
@@ -111,7 +112,7 @@ def check_statistics(statistics: Sequence[str], **given: object) -> None:
 
 
 def fitting(statistics: Sequence[str], **given: Any) -> dict[str, Any]:
-    """Select the given arguments that affect the statistics."""
+    """Select the arguments, among those given, that affect at least one of the statistics."""
     values = {name: value for name, value in given.items() if not (value is None or value is False)}
     return {name: value for name, value in values.items() if not set(GOES_WITH[name]).isdisjoint(statistics)}
 
@@ -135,8 +136,7 @@ def quantities(
     ``inside`` marks the records of each design, (n,), that are checked for missing values.  Categories are those that
     occur in the first ``m`` designs (default all).  With ``missing="drop"``, a record with a missing outcome or
     denominator is left out of all quantities.  With "available", each quantity uses the records that have a value in
-    the columns of that quantity.  With ``empty``, declared categories of a categorical
-    outcome count even if no record has them.
+    the columns of that quantity.  With ``empty``, proportions also include declared categories that no record has.
 
     Raises
     ------
@@ -177,7 +177,7 @@ def quantities(
 
 
 def _complete(asked: Sequence[Quantity], inside: Bools | None) -> list[Quantity]:
-    """Restrict each quantity to the records that have a value in all quantities.  Counts keep all records."""
+    """Set each quantity to missing in records with a missing value in any quantity.  Counts keep all records."""
     marks = [quantity.missing for quantity in asked if quantity.missing is not None]
     if not marks:
         return [*asked]
@@ -247,7 +247,7 @@ def check_quantiles(quantiles: Sequence[float] | float) -> list[float]:
 def _categories(
     designs: Sequence[SurveyDesign], outcomes: Sequence[str], inside: Sequence[Bools | None], empty: bool
 ) -> dict[str, list[object]]:
-    """Categories of each outcome in any of the designs, sorted; with ``empty`` all declared categories."""
+    """Return the sorted categories of each outcome in any design.  With ``empty``, return all declared categories."""
     levels = {}
     for outcome in outcomes:
         parts = [

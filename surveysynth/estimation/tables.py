@@ -201,8 +201,8 @@ def tabulate(
     """Estimate by domain (:func:`estimate`) from m synthetic designs, combined by the partial-synthesis rule.
 
     All designs have the same values in the ``by`` columns, in any order of the records, except in columns that are
-    ``synthesized``.  ``count_designs`` have the same records with the weights for counts.  ``redrawn`` holds versions
-    of the first design with redrawn noise.  The variance between these versions is added.
+    ``synthesized``.  ``count_designs`` hold the records of the ``designs`` with the weights for counts.  ``redrawn``
+    holds versions of the first design with redrawn noise.  The variance between these versions is added.
     """
     check_designs(designs)
     one_of(deff, (False, True, "replace"), "deff")
@@ -278,19 +278,19 @@ class Estimand:
         return RecordMoments.from_design(self.design, self.quantity, self.partition.cell, cell_domain.size)
 
     def _by_cells(self, partition: Partition) -> tuple[CellMoments, NDArray[np.intp]] | None:
-        """Return sums by cell, and the domain of each cell.  Return None if the estimates need the records."""
+        """Return sums by cell, and the domain of each cell.  Return None if such sums do not give the estimates."""
         if self._moments is None or partition.cell_domain is None:
             return None
         return self._moments, partition.cell_domain
 
     def in_domains(self, partition: Partition, domains: int) -> Estimates:
-        """Estimate the domains of a partition, with variances."""
+        """Estimate the quantity in each domain of a partition, with variances."""
         if (cells := self._by_cells(partition)) is not None:
             return cells[0].with_variances(cells[1], domains)
         return estimator_of(self.estimator)(self.design, self.quantity, present(self.quantity, partition), domains)
 
     def alone(self, partition: Partition, domains: int) -> Floats:
-        """Compute the point estimates only: (domains,)."""
+        """Estimate the quantity in each domain of a partition, without variances: (domains,)."""
         if (cells := self._by_cells(partition)) is not None:
             return cells[0].estimates(cells[1], domains)
         return estimated(self.estimator, self.design, self.quantity, present(self.quantity, partition), domains)
@@ -326,7 +326,7 @@ def _rows(
 
 
 def _every(estimands: Sequence[Estimand], partitions: Sequence[Partition], domains: int) -> Floats | None:
-    """Estimate R estimands: (R, domains).  Return None if there are none."""
+    """Compute the estimates from R data sets with redrawn noise: (R, domains).  Return None if R is 0."""
     if not estimands:
         return None
     return np.array([each.alone(own, domains) for each, own in zip(estimands, partitions, strict=True)])
@@ -337,7 +337,8 @@ def about_missing(
 ) -> dict[str, Any]:
     """Return the rule for missing values, and the number of records without a category in each ``by`` column.
 
-    If data sets differ, the number is the largest one.  A warning gives the numbers.
+    If data sets differ, the number is that of the data set with the most such records.  If there are such records, a
+    warning gives their number for each column.
     """
     without = {}
     for name in by if missing != "fail" else ():
@@ -357,7 +358,7 @@ def about_missing(
 def headings(
     labels: dict[str, str], outcomes: Sequence[str], by: Sequence[str], denominator: str | None
 ) -> dict[str, str]:
-    """Collect the labels of the outcomes, ratios and ``by`` columns of a table."""
+    """Collect the labels (texts for readers) of the outcomes, ratios and ``by`` columns of a table."""
     found = {name: labels[name] for name in (*outcomes, *by) if name in labels}
     if denominator is not None:
         for outcome in outcomes:
@@ -400,9 +401,10 @@ def columns_of(
     noise: NDArray[np.float64] | None = None,
     interval: Interval = USUAL,
 ) -> pd.DataFrame:
-    """Make the rows of a table for one quantity in the domains of one partition, from m data sets.
+    """Make the rows of a table for one quantity in the domains of one partition, combined over m data sets.
 
-    ``n`` (domains,) is the smallest number of records of each domain in any data set.
+    ``results`` has the estimates of each data set.  ``n`` and ``degf`` (domains,) are the smallest number of records
+    and the smallest degrees of freedom in any data set.  ``noise`` has estimates with redrawn noise.
     """
     part = labels.copy()
     part["statistic"], part["outcome"] = quantity.statistic, quantity.outcome
@@ -452,7 +454,10 @@ def combined_of(
 
 
 def _known_in_most(u: Floats) -> Floats:
-    """Replace missing variances of quantiles (m, D) by the mean of the others, unless half or more are missing."""
+    """Replace missing variances of a quantile by the mean variance in the other data sets: (m, D).
+
+    Nothing is replaced if the variance is missing in half or more of the m data sets.
+    """
     known = ~np.isnan(u)
     many = 2 * known.sum(axis=0) > len(u)
     mean = np.where(known, u, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
@@ -465,7 +470,7 @@ def _without_rounding(estimates: Floats) -> Floats:
 
 
 def stacked(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Stack tables by rows, with columns in one order."""
+    """Stack several tables of estimates into one, whose columns have the usual order."""
     if len(tables) == 1:
         return tables[0]
     present_columns = {column for table in tables for column in table}
@@ -490,12 +495,13 @@ def shared_partitions(
     redrawn: Sequence[SurveyDesign] = (),
     missing: str = "fail",
 ) -> list[tuple[Partition, ...]]:
-    """Partition the records of all designs.  Return one tuple of partitions for each subset of ``by``.
+    """Partition the records of all designs into the same domains, once for each subset of the ``by`` columns.
 
+    Return one tuple for each subset, with the partitions of the ``designs`` and then those of the ``redrawn`` designs.
     Raise InputError if the domains of designs differ.  A domain may be empty in some designs only if a ``by`` column is
-    ``synthesized``, or if ``inside`` gives a filter.  In a tuple, the partitions of ``redrawn`` designs come last.  A
-    record of a redrawn design is in no domain if the other designs do not have that domain.  All redrawn designs have
-    the records of the first design, or all have the same subset of these records.
+    ``synthesized``, or if ``inside`` gives a filter.  A record of a redrawn design is in no domain if the other designs
+    do not have its domain.  All redrawn designs have the records of the first design, or all have the same subset of
+    these records.
     """
     if set(by) & set(synthesized) or any(there is not None for there in inside):
         columns = {name: pd.concat([design.column(name) for design in designs], ignore_index=True) for name in by}
@@ -518,7 +524,7 @@ def shared_partitions(
 
 
 def _united(partitions: Sequence[Partition], m: int, rank: dict[str, dict[object, int]]) -> tuple[Partition, ...]:
-    """Give the partitions of several data sets the same domains: all that occur in the first m, in sorted order."""
+    """Give the partitions of several data sets the same domains: all that occur in the first m data sets, sorted."""
     if not rank:
         return tuple(Partition(pd.DataFrame(index=range(1)), p.domain) for p in partitions)
     every = pd.concat([p.labels for p in partitions[:m]], ignore_index=True).drop_duplicates()
@@ -540,7 +546,7 @@ def _renumbered(partition: Partition, number: dict[tuple[object, ...], int]) -> 
 def with_empty_domains(
     partitions: Sequence[tuple[Partition, ...]], levels: dict[str, list[object]]
 ) -> list[tuple[Partition, ...]]:
-    """The partitions of :func:`shared_partitions`, with a domain for every combination of the ``levels``."""
+    """Extend the partitions of :func:`shared_partitions` by a domain for every combination of the ``levels``."""
     subsets = [subset for size in range(len(levels), -1, -1) for subset in combinations(levels, size)]
     complete = []
     for same, subset in zip(partitions, subsets, strict=True):
@@ -551,7 +557,7 @@ def with_empty_domains(
 
 
 def _declared(designs: Sequence[SurveyDesign], name: str) -> list[object]:
-    """Categories of a column, in order: the declared ones if it is categorical, otherwise those that occur."""
+    """Return the categories of a column: all declared ones if it is categorical, otherwise those that occur."""
     column = pd.concat([design.column(name) for design in designs], ignore_index=True)
     if isinstance(column.dtype, pd.CategoricalDtype):
         return list(column.cat.categories)
@@ -577,11 +583,11 @@ def filtered(designs: Sequence[SurveyDesign], where: Where, again: Sequence[Surv
 def partitions_of(
     design: SurveyDesign, by: list[str], inside: Bools | None = None, missing: str = "fail"
 ) -> list[Partition]:
-    """Partition the records marked by ``inside``: by cells first, then by margins, and the total last.
+    """Partition the records of a design by each subset of the ``by`` columns, from all columns to none (the total).
 
-    Other records have the domain -1.  A record of weight 0 also has the domain -1, unless the design has replicate
-    weights and the cell of the record has a record of positive weight.  Unless ``missing="fail"``, a record with a
-    missing value in a column is in no domain by that column, but is in the margins over that column.
+    Records that ``inside`` does not mark have the domain -1.  A record of weight 0 also has the domain -1, unless the
+    design has replicate weights and the cell of the record has a record of positive weight.  Unless ``missing="fail"``,
+    a record with a missing value in a column is in no domain by that column, but is in the margins over that column.
     """
     if len(set(by)) < len(by):
         raise InputError(f"by names a column twice: {by}")

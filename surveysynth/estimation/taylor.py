@@ -83,7 +83,7 @@ def linearize(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tup
 
 
 def sums(code: Codes, values: Floats, size: int) -> Floats:
-    """Sum the values by code: (size,)."""
+    """Sum the values with each of the codes 0 to ``size - 1``: (size,)."""
     return np.asarray(np.bincount(code, values, size), dtype=np.float64)
 
 
@@ -166,11 +166,14 @@ def multistage_matrix(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_
 
 
 def deviations(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | None = None) -> Floats:
-    """Sum Z within sampling units, subtract the stratum mean, and scale so that squares add up to the variance.
+    """Compute deviations whose squares add up to the variances of the sums of the columns of Z.
+
+    A deviation is the sum of Z within a sampling unit, minus the mean of the stratum, times a factor.
 
     Returns
     -------
     float array (units of all stages, p)
+        One row for each sampling unit, one column for each column of Z.
     """
     return np.concatenate(
         [_stage_deviations(stage, share, Z, present, design.lonely_psu) for stage, share in _stages(design)]

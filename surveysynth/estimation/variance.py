@@ -50,7 +50,8 @@ def variances(
     domain : int array (n,)
         Domain of each record, 0 to ``domains - 1``; -1 for a record outside all of them.
     shared : (float array (domains,), float array (n,)), optional
-        A slope for each domain, and a further value for each record.  Slope times further value is added to z.
+        A slope for each domain, and a further linearized value of all records, such as of an estimated poverty line.
+        Slope times further value is added to z.
     """
     if shared is not None:
         slope, further = shared
@@ -94,7 +95,7 @@ def covariance(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | Non
 
 
 def _covariance(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | None = None) -> Floats:
-    """Compute :func:`covariance` without the step that replaces values by residuals for calibrated weights."""
+    """Compute :func:`covariance` without the regression on auxiliary variables for calibrated weights."""
     if design.pps == "hajek":
         return pps.hajek_matrix(design.stages[0].stratum, _pi(design), Z)
     if design.pps == "brewer":
@@ -144,7 +145,10 @@ def _blocks(design: SurveyDesign) -> Iterator[tuple[Codes, Floats]]:
 
 
 def _calibrated(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> Floats:
-    """Compute variances for calibrated weights, a few domains at a time: residuals outside a domain are not 0."""
+    """Compute variances for calibrated weights, from residuals, which are not 0 outside a domain.
+
+    A few domains are computed at a time, to limit the memory.
+    """
     residuals = _residuals(design)
     inside, columns = np.flatnonzero(domain >= 0), max(1, DENSE // design.n)
     variance = np.empty(domains)
@@ -162,13 +166,16 @@ def _calibrated(design: SurveyDesign, z: Floats, domain: Codes, domains: int) ->
 
 
 def _residuals(design: SurveyDesign) -> Values:
-    """Return the function that replaces weighted values by residuals, for each calibration in turn."""
+    """Return the function that replaces weighted values by their residuals from all calibrations of the weights."""
     steps = [_after_rake(each) if each.raked else _after_regression(each) for each in design.calibrations]
     return lambda Z: reduce(lambda values, step: step(values), steps, Z)
 
 
 def _after_regression(known: Calibration) -> Values:
-    """Return the function that replaces values w u by residuals w (u - x' B) (module docstring)."""
+    """Return the function that replaces weighted values w u by residuals w (u - x' B) of one calibration.
+
+    x are the auxiliary variables and B the coefficients of u (module docstring).
+    """
     X = known_values(known.after.size, known.margins, known.auxiliary)
     XDX: Any = (X * known.before[:, None]).T @ X
     if len(known.margins) == 1 and not known.auxiliary:
@@ -182,7 +189,7 @@ def _after_regression(known: Calibration) -> Values:
 
 
 def _after_rake(known: Calibration) -> Values:
-    """Return the function that replaces values w u by the residuals of R's ``rake`` (module docstring)."""
+    """Return the function that replaces weighted values by residuals, as R does for weights from ``rake``."""
     margins = []
     for group, w in zip(known.margins, (*known.raked, known.after), strict=True):
         X = known_values(w.size, [group], [])

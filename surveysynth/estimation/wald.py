@@ -136,7 +136,7 @@ def rao_scott(statistic: float, eigenvalues: Floats, ddf: float, method: str) ->
 
 
 def _saddlepoint(a: Floats) -> float:
-    """Approximate P(sum_j a_j chi2_1 > 0) (Kuonen 1999, eq. 2).  The result is NaN near the mean, where this fails."""
+    """Approximate P(sum_j a_j chi2_1 > 0) by a saddlepoint (Kuonen 1999, eq. 2).  The result is NaN near the mean."""
     a = a / a.max()
     negative = a[a < 0]
     if not negative.size:

@@ -1,4 +1,7 @@
-"""Groups and scores of the G cells of a variable, from a smooth fit of the variable's noisy histogram."""
+"""Choice of groups of cells for noisy tables, and of scores of cells, from a variable's smoothed noisy histogram.
+
+A variable has G cells: bins of numbers, then special values such as "missing".
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,11 @@ IN_TAIL = 0.05, 0.2, 0.5  # the first and the last group are cut at these shares
 def table_groups(
     p: Floats, numbers: int, n: int, levels: int, sd: float, most: int = MOST, tails: int = TAILS
 ) -> Codes:  # fmt: skip
-    """Group the cells of a variable for a table.
+    """Choose the groups of a variable's cells that are the columns of a noisy table.
 
-    Groups of the body have equal shares of the records.  They are large enough that each level has many records
-    compared with the noise.  Groups of the tails are smaller, and need enough records only in all levels together.
-    Each special value is a separate group.
+    Groups between the two tails have equal shares of the records.  They are so large that every row of the table has
+    many records in each group, compared with the noise.  Groups of the tails are smaller: they need enough records only
+    over all rows together.  Each special value is a separate group.
 
     Parameters
     ----------
@@ -34,11 +37,11 @@ def table_groups(
     n : int
         Number of records.
     levels : int
-        Number of levels of the term by which the table of groups is made.
+        Number of rows of the table, such as the levels of a term.
     sd : float
         Standard deviation of the noise of a count.
     most : int
-        Largest number of groups of the body.
+        Largest number of groups between the tails.
     tails : int
         Largest number of groups of each tail.
 
@@ -69,9 +72,10 @@ def table_groups(
 
 
 def coarser_groups(groups: Codes, p: Floats, numbers: int, most: int) -> Codes:
-    """Merge groups of numbers to at most ``most`` groups of similar shares.  Return the new group of each cell.
+    """Merge groups of bins into at most ``most`` larger groups with similar shares of the records.
 
-    Each special value remains a separate group.
+    Return the new group of each cell.  ``p`` gives the probabilities of the cells, of which the first ``numbers`` are
+    bins.  Each special value remains a separate group.
     """
     if numbers == 0:
         return groups
@@ -83,11 +87,12 @@ def coarser_groups(groups: Codes, p: Floats, numbers: int, most: int) -> Codes:
 
 
 def cell_scores(p: Floats, values: Floats, n: int, levels: int, sd: float, unit: int) -> Codes:
-    """Compute a score of each cell, from -unit to unit, which is linear in the amount between two quantiles.
+    """Choose a score of each cell, from -unit to unit, so that sums of scores measure mean amounts.
 
-    The sum of scores in a level measures the mean amount by one number, so that the noise does not grow with the number
-    of groups.  In each level, the number of records beyond either quantile is approximately ``BEYOND`` standard
-    deviations of the noise.  Special values have the score ``unit``.
+    The score is linear in the amount between two quantiles, and constant beyond them.  In each level of a term,
+    approximately as many records lie beyond either quantile as ``BEYOND`` standard deviations of the noise.  One sum of
+    scores measures the mean amount in a level, and its noise does not depend on a number of groups.  Special values
+    have the score ``unit``.
 
     Parameters
     ----------
@@ -96,7 +101,7 @@ def cell_scores(p: Floats, values: Floats, n: int, levels: int, sd: float, unit:
     values : float array (numbers,)
         Amount of each bin, ascending.
     n, levels, sd
-        See :func:`table_groups`.
+        Number of records, number of rows of the table, and standard deviation of the noise of a count.
     unit : int
         Largest score.
 
@@ -116,17 +121,18 @@ def cell_scores(p: Floats, values: Floats, n: int, levels: int, sd: float, unit:
 
 
 def effect_steps(p: Floats, groups: Codes, numbers: int) -> Codes:
-    """Divide groups of cells into steps, on which the effects of a variable depend.  Return the step of each cell.
+    """Divide the cells of a variable into steps, and return the step of each cell.
 
-    A group is one step.  Only the first and the last group of numbers, which contain the long tails of a distribution,
-    are cut into several steps.
+    The effect of the variable on a later variable differs between steps, but not within a step.  Each group of cells of
+    a noisy table is one step.  Only the first and the last group of numbers, which contain the long tails of the
+    distribution, are cut into several steps.
 
     Parameters
     ----------
     p : float array (G,)
         Probabilities of the cells.
     groups : int array (G,)
-        Group of each cell.
+        Group of each cell in the noisy table.
     numbers : int
         Number of cells that are bins of numbers.  Each special value is a separate step.
     """

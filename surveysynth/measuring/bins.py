@@ -56,14 +56,18 @@ class Bins:
 
     @classmethod
     def for_amounts(cls, low: float, high: float, knee: float | None = None) -> Bins:
-        """Create bins whose edges have about equal ratios.  For shares, which are not skewed, bins have equal width."""
+        """Create bins for amounts, such as incomes, between two bounds.
+
+        By default the knee is the larger absolute bound divided by ``RANGE``.  For shares (bounds within 0 and 1) it is
+        infinite, so that all bins have the same width.
+        """
         if knee is None:
             knee = np.inf if low >= 0 and high <= 1 else max(abs(low), abs(high)) / RANGE
         return cls.between(low, high, knee, FINE)
 
     @classmethod
     def for_whole_numbers(cls, low: float, high: float, knee: float | None = None) -> Bins:
-        """Create a bin for each whole number between the bounds, or for several whole numbers if there are many."""
+        """Create one bin for each whole number between two bounds.  If there are many, a bin has several numbers."""
         low, high = np.ceil(low), np.floor(high)
         if high - low < FINE:
             return cls(np.arange(low, high + 2) - 0.5, np.inf)
@@ -75,7 +79,7 @@ class Bins:
         return values if np.isinf(self.knee) else np.arcsinh(values / self.knee)
 
     def back(self, values: Floats) -> Floats:
-        """Invert :meth:`scaled`."""
+        """Transform values of the scale on which bins have equal width back to the unit of the outcome."""
         return values if np.isinf(self.knee) else np.sinh(values) * self.knee
 
     def __len__(self) -> int:
@@ -121,7 +125,7 @@ class Cells:
 
     @property
     def tail(self) -> Tail | None:
-        """Prior knowledge of the upper tail of amounts and counts.  None for other outcomes."""
+        """What the fit assumes about the upper tail of a skewed amount or a whole number.  None for other outcomes."""
         if self.bins is None or self.bins.edges[-1] <= 0 or len(self.bins) < LEAST_OF_TAIL:
             return None
         if np.isinf(self.bins.knee):
@@ -145,7 +149,7 @@ class Cells:
         return cls(Outcome(bounds=(low, high)), bins, WEIGHT_INDEX)
 
     def codes_of_numbers(self, values: Floats) -> Codes:
-        """Find the cell of each number.  No number may be a special value."""
+        """Find the bin of each number.  The numbers must not include special values, such as heaps."""
         assert self.bins is not None
         return self.bins.codes(values)
 
@@ -156,7 +160,7 @@ class Cells:
 
     @property
     def scored(self) -> bool:
-        """Whether the outcome has several bins.  Only then are sums of scores informative."""
+        """True if the outcome has several bins of numbers.  Only then are sums of scores of the bins measured."""
         return self.numbers > 1
 
     def __len__(self) -> int:
@@ -164,11 +168,11 @@ class Cells:
 
     @property
     def answers(self) -> int:
-        """Number of cells for records that are asked the question.  A cell for other records, if any, is the last."""
+        """Number of cells for records that are asked the question.  A further last cell may hold the other records."""
         return len(self) - (self.outcome.applies is not None)
 
     def judged(self, codes: Codes) -> Bools:
-        """Return whether edit rules apply to each answer.  Missing numbers and questions not asked break no rule."""
+        """Return True for each answer to which edit rules apply: all but missing numbers and questions not asked."""
         asked = codes < self.answers
         return asked & (codes != self.answers - 1) if self.outcome.missing and self.bins is not None else asked
 
@@ -179,7 +183,7 @@ class Cells:
         return set() if rule is None else columns_of_condition(rule, "applies")
 
     def asked(self, frame: pd.DataFrame) -> Bools:
-        """Return whether each record is asked the question, from the columns that come before the question."""
+        """Return whether each record is asked the question.  ``frame`` has the columns of the question's condition."""
         rule = self.outcome.applies
         return np.ones(len(frame), dtype=bool) if rule is None else obeyed([rule], frame, "applies")
 
@@ -210,7 +214,10 @@ class Cells:
         return self._finished(self.bins.draw(np.minimum(codes, self.numbers - 1), rng), codes)
 
     def every_answer(self, n: int) -> Iterator[tuple[Codes, pd.Series]]:
-        """Yield every answer in turn, for n records: each level, or both bounds of a number and each special value."""
+        """Yield possible answers in turn, each repeated for n records: codes of cells, and values.
+
+        The answers are all levels, or the smallest number, the largest number and all special values.
+        """
         if self.bins is None:
             for code in range(self.answers):
                 codes = np.full(n, code)
@@ -231,7 +238,7 @@ class Cells:
         return self._finished(np.where(beyond | np.isnan(numbers), inside, numbers), codes)
 
     def _finished(self, drawn: Floats, codes: Codes) -> pd.Series:
-        """Round and clip numbers as declared.  Records in special cells get the values of these cells."""
+        """Round and clip drawn numbers as the schema declares.  Records in special cells get the special values."""
         outcome = self.outcome
         if outcome.whole:
             drawn = np.rint(drawn)

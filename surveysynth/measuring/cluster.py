@@ -1,7 +1,7 @@
-"""Counting of files by the workers of a Dask cluster, which return only counts.
+"""Counting of the files of a survey by the workers of a Dask cluster, which return only counts.
 
-Each worker reads the outcomes of its files.  The workers receive the public columns and the weights of the files from
-the design.  Here a part is one file.
+A worker reads the outcomes of its files.  The public columns and the weights of these files come from the design.  In
+this module, a part is one file.
 """
 
 from __future__ import annotations
@@ -39,19 +39,20 @@ def counting(
     public : set of str
         Public columns in the conditions under which questions are asked.
     terms : list of Term
+        Terms by whose levels records are counted.
     parts : int or int array (n,)
         Contribution of each record to a count (:mod:`.protected_units`).
     asked : set of str
-        Outcomes in the conditions of later questions.
+        Outcomes whose answers decide whether a later question is asked.
     blank : int, optional
-        A record that contributes 0.
+        Position of a record that is not counted, for audits.
     scheduler : str, optional
-        Address of the cluster.
+        Address of a Dask cluster.  By default the records are counted in this process.
 
     Raises
     ------
     InputError
-        No cluster answers, or the design was not scanned from files.
+        ``scheduler`` is given, but no cluster answers there, or the design was not scanned from files.
     """
     if blank is not None:
         parts = np.where(np.arange(design.n) == blank, 0, parts)
@@ -89,7 +90,7 @@ class Cluster:
         ]  # fmt: skip
 
     def add(self, name: str, cells: Cells) -> None:
-        """Find the cells of one more variable.  An error names the first file that caused it."""
+        """Let the workers find each record's cell of one more variable.  An InputError names the file at fault."""
         self.parts = [self.client.submit(_added, part, name, cells, pure=False) for part in self.parts]
         for part, file in zip(self.parts, self.files, strict=True):
             error = part.exception()
@@ -99,12 +100,12 @@ class Cluster:
                 raise InputError(f"{file.name}: a worker of the cluster failed ({type(error).__name__})")
 
     def count(self, what: Count) -> Counts:
-        """Count a table: the sum of the counts of all files."""
+        """Return the counts of a requested table, added up over all files."""
         counts = self.client.gather([self.client.submit(_counts, part, what, pure=False) for part in self.parts])
         return np.sum(counts, axis=0, dtype=np.int64)
 
     def groups_of(self, name: str, groups: Codes, records: Codes) -> Codes:
-        """Return the group (of the cells of variable ``name``) to which each selected record belongs."""
+        """Return the group of each selected record.  ``groups`` gives the group of each cell of variable ``name``."""
         part_of = np.searchsorted(self.firsts, records, side="right") - 1
         asked = [np.flatnonzero(part_of == k) for k in range(len(self.parts))]
         found = self.client.gather([
@@ -129,7 +130,7 @@ def _column(file: str, weights: pd.Series, name: str) -> pd.Series:
 
 
 def _added(part: Part, name: str, cells: Cells) -> Part:
-    """Copy a part, and add one more variable.  Tasks of a cluster must not change their arguments."""
+    """Return a copy of a part with one more variable.  A task of a Dask cluster must not change its arguments."""
     made = copy(part)
     made.codes = dict(part.codes)
     made.add(name, cells)

@@ -1,6 +1,6 @@
-"""Counting of confidential values, in this process or where each part of a file is stored.
+"""Counting of confidential records by the cells of variables, in this process or where the files are stored.
 
-Counts are whole numbers, so the counts of the parts add up exactly to the counts of the file.
+Counts are whole numbers, so the counts of the files add up exactly to the counts of the survey.
 """
 
 from __future__ import annotations
@@ -56,42 +56,46 @@ class Count:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of rows and columns of the table."""
+        """Number of rows and number of columns of the requested table."""
         by = 1 if self.by_groups is None else int(self.by_groups.max()) + 1
         return self.levels * by, int(self.groups.max()) + 1
 
 
 class Counter(Protocol):
-    """Counter of tables.  It finds the cells of all records, variable by variable, and counts tables of the cells."""
+    """A counter of confidential records.
+
+    First :meth:`add` finds the cell of each record for one variable after another.  Then :meth:`count` returns tables
+    of counts by groups of these cells.
+    """
 
     def add(self, name: str, cells: Cells) -> None:
-        """Find the cells of one more variable.  Raise InputError if the variable's column contradicts the schema."""
+        """Find each record's cell of one more variable.  Raise InputError if its column contradicts the schema."""
         ...
 
     def count(self, what: Count) -> Counts:
-        """Count a table: (rows, columns)."""
+        """Return the counts of a requested table: (rows, columns)."""
         ...
 
     def groups_of(self, name: str, groups: Codes, records: Codes) -> Codes:
-        """Return the group (of the cells of variable ``name``) to which each selected record belongs."""
+        """Return the group of each selected record.  ``groups`` gives the group of each cell of variable ``name``."""
         ...
 
 
 class Part:
-    """Counter of the n records of a file, or of a part of a file, in this process.
+    """Counter of the n records of a design, or of one of its files, in this process.
 
     Attributes
     ----------
     column : function
-        Returns the column (n,) of an outcome, or of weights, by name.
+        Returns the values (n,) of an outcome or of the weight, by name.
     frame : DataFrame
         Public columns in the conditions under which questions are asked.
     levels : dict of str to int array (n,)
-        Level of each record, by term.
+        Level of each record, by name of the term.
     parts : int or int array (n,)
         Contribution of each record to a count (:mod:`.protected_units`).
     asked : set of str
-        Outcomes in the conditions of later questions.
+        Outcomes whose answers decide whether a later question is asked.
     """
 
     def __init__(
@@ -102,7 +106,7 @@ class Part:
         self.codes: dict[str, Codes] = {}
 
     def add(self, name: str, cells: Cells) -> None:
-        """Find the cells of one more variable (:meth:`Counter.add`)."""
+        """Find each record's cell of one more variable (:meth:`Counter.add`)."""
         column = self.column(name)
         code = cells.codes(column, name, cells.asked(self.frame))
         self.codes[name] = code.astype(np.min_scalar_type(len(cells)))
@@ -110,7 +114,7 @@ class Part:
             self.frame = self.frame.assign(**{name: cells.as_drawn(column, code).array})
 
     def count(self, what: Count) -> Counts:
-        """Count a table (:meth:`Counter.count`)."""
+        """Return the counts of a requested table (:meth:`Counter.count`)."""
         levels, J = what.shape
         counts = np.zeros(levels * J, dtype=np.int64)
         code = self.codes[what.variable]

@@ -1,7 +1,8 @@
-"""Noisy tables of an earlier year as further data for the fit of this year, with the same outcomes and formulas.
+"""Noisy tables of an earlier year, which are further data for the fit of this year's tables.
 
-The tables are aligned to the terms of this year.  A release contains the aligned tables and the number of records in
-each public cell of the earlier year, so that every reader of the release can make the same fit.
+Both years have the same outcomes and formulas, and the tables are aligned to this year's terms.  A release contains the
+aligned tables and the number of records in each public cell of the earlier year, so that every reader of the release
+can make the same fit.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ def aligned_tables(earlier: NoisyTables, measured: NoisyTables) -> NoisyTables:
     Raises
     ------
     InputError
-        An outcome was not measured in the earlier year, had another formula or schema, or is asked only of some
-        records.  Units of several records are protected.  A predictor is numeric: the groups of a numeric predictor
-        differ between years.  A level of the earlier year does not occur in the file of this year.
+        An outcome was not measured in the earlier year, had another formula or schema in that year, or is asked of
+        some records only.  Units of several records are protected in one of the years.  A predictor is numeric, so
+        that its groups differ between the years.  A level of the earlier year does not occur in this year's file.
     """
     if earlier.unit is not None or measured.unit is not None:
         raise InputError("earlier=: units of several records have no fit to two years")
@@ -43,7 +44,7 @@ def aligned_tables(earlier: NoisyTables, measured: NoisyTables) -> NoisyTables:
 
 
 def _variable(theirs: Variable | None, ours: Variable, earlier: NoisyTables, measured: NoisyTables) -> Variable:
-    """Check that both years have the variable with the same formula and schema, and return the earlier year's."""
+    """Return a variable's tables of the earlier year.  Raise InputError if its formula or schema has changed."""
     name = ours.name
     if theirs is None:
         raise InputError(f"earlier=: {name!r} was not measured in the earlier year")
@@ -66,7 +67,7 @@ def _variable(theirs: Variable | None, ours: Variable, earlier: NoisyTables, mea
 
 
 def _term(theirs: Term, ours: Term) -> Term:
-    """Number the levels of a term of the earlier year as in this year."""
+    """Return a term with the records of the earlier year and with this year's numbers of levels."""
     if ours.score is not None or theirs.score is not None:
         raise InputError(f"earlier=: {ours.name!r} is a number, whose groups are another year's; make categories of it")
     number = {labels: level for level, labels in enumerate(ours.labels)}
@@ -77,7 +78,7 @@ def _term(theirs: Term, ours: Term) -> Term:
 
 
 def _totals_by_level(earlier: NoisyTables, measured: NoisyTables, name: str) -> Any:
-    """Order the public totals of the earlier year by this year's levels.  New levels get 0."""
+    """Return the earlier year's public totals of the weights, in the order of this year's levels (new levels: 0)."""
     number = {labels: level for level, labels in enumerate(measured.terms[name].labels)}
     out = np.zeros(measured.terms[name].levels)
     for labels, total in zip(earlier.terms[name].labels, earlier.population_totals[name], strict=True):
@@ -94,7 +95,7 @@ def as_json(earlier: NoisyTables) -> dict[str, Any]:
 
 
 def read(document: Mapping[str, Any], measured: NoisyTables) -> NoisyTables:
-    """Read the tables from a document of :func:`as_json`, with the terms of this year."""
+    """Read the tables of an earlier year from a document of :func:`as_json`, with the terms of this year."""
     records = np.array(document["cells"]["records"], dtype=np.intp)
     terms = {}
     for name, steps in document["cells"]["levels"].items():

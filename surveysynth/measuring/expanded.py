@@ -1,10 +1,11 @@
-"""Division of public cells by earlier variables, for the model of a later variable.
+"""Division of public cells into parts by earlier variables, for the model of a later variable.
 
-A public cell is a combination of public levels that occurs in the file.  A part is the share of the records of a public
-cell that has one given step of every earlier variable.  Steps are groups of the cells of an earlier variable.
+A public cell is a combination of public levels that occurs in the file.  The cells of an earlier variable are grouped
+into steps.  A part consists of the records of one public cell that have the same step of every earlier variable.
 
-With one earlier variable, there is a part for every public cell and step, and the shares are exact.  With several
-earlier variables, the parts are simulated records, raked to the fitted counts of each earlier variable.
+With one earlier variable, there is a part for every public cell and step, with its share by the fit of that variable.
+With several earlier variables, the parts are simulated records, whose shares are raked to the fitted counts of each
+earlier variable.
 """
 
 from __future__ import annotations
@@ -49,12 +50,15 @@ class Expanded:
     mean: Mapping[str, Callable[[Floats], Floats]]
 
     def asked(self, there: Bools) -> Expanded:
-        """Set the share of a part to 0 unless ``there`` marks it as asked the question."""
+        """Set the share to 0 for parts that are not asked the question (``there`` is False)."""
         return replace(self, share=self.share * there)
 
 
 def without_earlier(cell: Codes, n: int) -> Expanded:
-    """Divide n public cells into equal parts, without earlier variables.  ``cell`` is the public cell of each part."""
+    """Divide each of n public cells into equal parts, for a variable whose formula has no earlier variables.
+
+    ``cell`` is the public cell of each part.
+    """
     return Expanded(cell, 1 / np.bincount(cell, minlength=n)[cell], {}, {})
 
 

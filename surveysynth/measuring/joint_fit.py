@@ -60,11 +60,12 @@ class JointFit:
     records: Records | None = None
 
     def draws(self, count: int, rng: np.random.Generator, *, opposite: bool = True) -> list[Draw]:
-        """Draw the coefficients of all variables ``count`` times.
+        """Draw the coefficients of all variables from their approximate posterior distribution, ``count`` times.
 
-        With ``opposite``, draws come in pairs whose simulated errors have opposite signs, so the mean of the draws is
-        close to the fit.  Without ``opposite``, all draws have the same effects of strata, PSUs and units, and differ
-        only in the simulated noise and prior errors.  The mean of the draws is centred at the fit
+        One draw is a fit to noisy tables with simulated errors of noise and priors, and with drawn effects of strata,
+        PSUs and units.  With ``opposite``, every second draw reverses the signs of the errors and effects of the draw
+        before, so that the mean of the draws is close to the fit.  Without ``opposite``, all draws have the same
+        effects of strata, PSUs and units.  At the end, the draws are shifted so that their mean equals the fit
         (:func:`~surveysynth.measuring.variable_fit.centred`).
         """
         fits = [*self.variables.values()]
@@ -96,7 +97,11 @@ class JointFit:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rule:
-    """A public edit rule.  If ``ahead``, a later question, is given, at least one answer to it must obey the rule."""
+    """A public edit rule, as text.
+
+    If the rule concerns a later question ``ahead``, a record obeys the rule if at least one answer to this question
+    would.
+    """
 
     text: str
     ahead: Variable | None = None
@@ -126,10 +131,10 @@ class Records:
     def with_variable(
         self, variable: Variable, fit: VariableFit, drawn: VariableDraw, rng: Generator, rules: Sequence[Rule] = ()
     ) -> Records:  # fmt: skip
-        """Draw one more variable.  Records that are not asked the question are in the last cell.
+        """Return the records with drawn values of one more variable.
 
-        If a record breaks a rule on the variable and earlier columns, the record's cell is drawn again among the cells
-        that obey the rule.
+        Records that are not asked the question get the last cell.  If a record breaks a rule on the variable and
+        earlier columns, the record's cell is drawn again among the cells that obey the rule.
         """
         p = fit.probabilities(drawn, self.cell, self.codes)
         code = np.where(variable.cells.asked(self.frame), p.draw(rng), variable.cells.answers)
@@ -137,11 +142,12 @@ class Records:
         return made._obeying(variable, p, rules, rng.spawn(1)[0]) if rules else made
 
     def rules_of(self, variable: Variable, edits: Sequence[str], later: Sequence[Variable]) -> list[Rule]:
-        """Select the edit rules that concern the next variable, existing columns and at most one later variable.
+        """Select the edit rules that can be checked when ``variable`` is drawn.
 
-        A rule is left out if it is not yet known whether the later question is asked.  If the later variable is
-        numeric, rules of more than one comparison are left out, because the bounds of the variable do not show whether
-        some number obeys such a rule.
+        Such a rule concerns the variable, existing columns, and at most one later variable.  Two kinds of rules with a
+        later variable are left out.  In the first, the existing columns do not show whether the later question is
+        asked.  In the second, the later variable is numeric and the rule has more than one comparison: the bounds of
+        the variable do not show whether some number obeys such a rule.
         """
         found, known = [], {*self.frame, variable.name}
         for text in edits:
@@ -160,7 +166,11 @@ class Records:
     def possible(
         self, variable: Variable, rules: Sequence[Rule], which: Codes, rng: Generator
     ) -> tuple[NDArray[np.bool_], pd.Series]:  # fmt: skip
-        """Try every answer in each of the records ``which``.  Return which answers obey the rules, and their values."""
+        """Try every answer to the question ``variable`` in each of the records ``which``.
+
+        Return an array (records, answers), which is True for answers that obey all rules, and the values of all these
+        answers.
+        """
         A = variable.cells.answers
         code = np.tile(np.arange(A), len(which))
         tried, at = variable.cells.values(code, rng), np.repeat(which, A)
@@ -174,7 +184,7 @@ class Records:
         )  # fmt: skip
 
     def broken(self, rules: Sequence[Rule]) -> NDArray[np.bool_]:
-        """Return whether each record breaks a rule.
+        """Return True for each record that breaks a rule.
 
         A rule with a later question is broken if every answer to this question breaks the rule.  A rule on a missing
         number or on a question that was not asked is not broken.
@@ -293,15 +303,15 @@ def _fit(
 class _Data:
     """The noisy tables of a variable, and the R rows of the variable's model.
 
-    A row is a combination of steps of the variable's terms and of earlier variables.  Parts of public cells with equal
-    steps belong to the same row.
+    A row is a combination of steps of the variable's terms and of earlier variables.  A step is a group of values.
+    Parts of public cells with equal steps belong to the same row.
 
     Attributes
     ----------
     expanded : Expanded
         Parts of the public cells.
     x : int array (C,)
-        Combination of the variable's own terms in each public cell.
+        Number of the combination of the variable's public terms in each public cell.
     row : int array (K,)
         Row to which each part belongs.
     rows : Rows
@@ -368,15 +378,15 @@ class _Data:
         )  # fmt: skip
 
     def features(self, feature: Feature) -> Floats:
-        """Compute the features of an effect in each row: (R, number of features)."""
+        """Compute the predictors that belong to an effect, in each row of the model: (R, number of predictors)."""
         assert feature.source is not None
         return feature.rows(self.step[feature.source], None if feature.times is None else self.cell[feature.times])
 
     def with_year(self, other: _Data) -> tuple[Rows, list[Observed], list[Total], Floats]:
-        """Combine the data of this year with those of an earlier year.
+        """Combine the data of this year and of an earlier year (``other``), for one fit to both years.
 
-        Return rows, noisy counts and known sums of both years, and an indicator of this year's rows.  Tables of
-        products are taken from this year only.
+        Return the rows, the noisy counts and the known sums of both years, then an array that is 1 for this year's rows
+        and 0 for the others.  Sums of products of scores are taken from this year only.
         """
         rows, past, X = self.rows, other.rows, len(self.rows.n)
         R, P = len(rows.unit), len(past.unit)
@@ -402,7 +412,10 @@ class _Data:
 
 
 def _crossed(table: NoisyTable, measured: NoisyTables) -> Feature:
-    """Create the feature of the effect that a crossed table measures: groups of an earlier variable, by level."""
+    """Create the predictors of the interaction of a term and an earlier variable, from a noisy table by both.
+
+    The predictors are products of indicators of levels and of groups of the earlier variable's cells.
+    """
     assert table.by is not None and table.by_groups is not None
     term = measured.terms[table.by]
     groups = one_hot(table.by_groups, int(table.by_groups.max()) + 1)
@@ -410,7 +423,10 @@ def _crossed(table: NoisyTable, measured: NoisyTables) -> Feature:
 
 
 def _product(table: NoisyTable, measured: NoisyTables) -> Feature:
-    """Create the feature of the effect that a table of products measures: an earlier variable's score, by level."""
+    """Create the predictors of the interaction of a term and an earlier variable's score, from a table of products.
+
+    The predictors are products of indicators of levels and scores of the earlier variable.
+    """
     assert table.by is not None and table.by_groups is not None and table.by_scores is not None
     term, kinds = measured.terms[table.by], one_hot(table.by_groups, int(table.by_groups.max()) + 1)
     levels = one_hot(term.level_of_step, term.levels)
@@ -431,7 +447,7 @@ def _expanded(
     variable: Variable, cells: PublicCells, fits: Mapping[str, VariableFit], steps: Mapping[str, Codes],
     records: Records | None, *, ruled: bool,
 ) -> Expanded:  # fmt: skip
-    """Divide the public cells by earlier variables, without records that are not asked the question.
+    """Divide the public cells into parts by earlier variables.  Parts that are not asked the question have share 0.
 
     If edit rules concern the variable (``ruled``), the parts are simulated records.
     """
@@ -456,10 +472,11 @@ def _expanded(
 def _steps(
     variable: Variable, parent: Variable, fit: VariableFit, before: Variable | None
 ) -> tuple[Codes, list[Floats]]:  # fmt: skip
-    """Return the step of each cell of an earlier variable (G,), and a list of features of the steps.
+    """Return the step of each cell of the earlier variable ``parent`` (G,), and predictors of these steps.
 
-    Steps are finer than the groups in the tables of this year and of an earlier year, because the effect continues to
-    change within the first and the last group.
+    The effect of ``parent`` on ``variable`` differs between steps.  Steps are finer than the groups of the noisy table
+    by ``parent`` (of this year, and of an earlier year in ``before``), because the effect continues to change within
+    the first and the last group.
     """
     model, numbers = fit.fit.model, parent.cells.numbers
     p = (fit.is_now(model) * model.records) @ model.probabilities(fit.fit.theta)
@@ -480,7 +497,7 @@ def _steps(
 
 
 def _groups(variable: Variable, parent: str) -> Codes:
-    """Return the group of each cell of ``parent`` in the variable's table by ``parent``."""
+    """Return the group of each cell of ``parent`` in the noisy table of the variable by ``parent``."""
     found = next(table.by_groups for table in variable.tables if table.earlier == parent and table.by is None)
     assert found is not None
     return found

@@ -51,7 +51,7 @@ class Question:
     """An outcome to measure, with its schema and its formula.
 
     The formula consists of public terms, earlier outcomes, and products of a term and an earlier outcome.
-    ``importance`` multiplies the outcome's share of epsilon.
+    The outcome's share of epsilon is proportional to ``importance``.
     """
 
     name: str
@@ -90,11 +90,11 @@ def measure_design(
     predictors : str
         The public predictors of all outcomes, such as ``"region + sex"``.
     terms : list of Term
-        Terms of the predictors and of the size of units, then strata and PSUs that these terms do not determine, then
-        the protected units.
+        The terms, in this order: those of the predictors, the size of the protected units, strata and PSUs (unless
+        these terms determine them), the protected units.
     epsilon : float
-        Epsilon for blanking the outcomes and the weight of a record or unit.  Under Laplace noise, epsilon for
-        replacing these values is at most twice as large.
+        Epsilon of all tables together, for files that differ in one record or protected unit whose outcomes and
+        weight are blanked.  Under Laplace noise, epsilon for replacing these values is at most twice as large.
     delta : float, optional
         Delta of (epsilon, delta).  If given, the noise is Gaussian.
     population_total : float
@@ -108,7 +108,7 @@ def measure_design(
     unit : str, optional
         Column of the protected units of several records.
     blank : int, optional
-        For audits only: a record that is not counted.
+        For audits only: position of a record that is not counted.
     scheduler : str, optional
         Address of a Dask cluster whose workers read and count the files of a scanned design.
     rng : numpy.random.Generator, optional
@@ -192,7 +192,7 @@ def _weight(
 
 
 def _units(terms: Sequence[Term], unit: str | None, split: Mapping[str, float], budget: TableBudget) -> Units | None:
-    """Return the protected units.  Return None if single records are protected."""
+    """Return the protected units and their largest contribution.  Return None if single records are protected."""
     found = next((term for term in terms if unit is not None and term.name == unit_name(unit)), None)
     if found is None:
         return None
@@ -204,18 +204,18 @@ def shares(
     budget: TableBudget, outcomes: Sequence[tuple[int, bool, float]], terms: int, levels: int, records: float,
     multiplied: int, *, public_weight: bool,
 ) -> list[dict[str, float]]:  # fmt: skip
-    """Divide the privacy budget between the tables.  Return the epsilon of a table by kind, for each variable.
+    """Divide the privacy budget between all tables.  For each variable, return the epsilon of one table of each kind.
 
     Parameters
     ----------
     budget : TableBudget
     outcomes : sequence of (int, bool, float)
-        For each outcome: the number of terms, earlier outcomes and products in the formula; whether scores of the
-        outcome are measured; the importance, which multiplies the outcome's shares.
+        For each outcome: the number of terms, earlier outcomes and products in the formula; whether sums of scores
+        are measured; the importance, which multiplies the outcome's shares of the budget.
     terms : int
         Number of terms by which the weight is measured.
     levels : int
-        Number of terms of the design: strata, PSUs and units.
+        Number of terms for strata, PSUs and protected units.
     records : float
         Number of records in a level of the term with the most levels.
     multiplied : int
@@ -225,9 +225,10 @@ def shares(
 
     Notes
     -----
-    If scores of an outcome are measured, there are two tables of the outcome by each term.  Sums of scores of weights
-    correct totals by level for the error of smoothing.  Sums of products identify the covariance of weight and outcome
-    in each level.  Sums of scores of weights, and of products, are measured only if their noise is small enough.
+    If sums of scores of an outcome are measured, there are two tables of the outcome by each term: counts and sums.
+    Sums of scores of weights correct the fitted population totals by level for the error of smoothing.  Sums of
+    products of scores identify the covariance of weight and outcome in each level.  Both kinds of sums are measured
+    only if their noise is small enough.
     """
     V = len(outcomes)
 
@@ -260,17 +261,17 @@ def shares(
 
 
 def _split(budget: TableBudget, made: Sequence[Mapping[str, tuple[float, int]]]) -> list[dict[str, float]]:
-    """Compute the epsilon of a table of each kind, from the share of the kind and its number of tables."""
+    """Compute the epsilon of one table of each kind.  ``made`` gives each kind's share of the budget and tables."""
     found = iter(budget.split([(share / many, many) for kinds in made for share, many in kinds.values() if many]))
     return [{kind: next(found) for kind, (_, many) in kinds.items() if many} for kinds in made]
 
 
 def pairs_tell_more(levels: int, size: float, epsilon: float) -> bool:
-    """Return whether pairs of records estimate the correlation within levels better than counts by level do.
+    """Return True if pairs of records estimate the correlation within levels better than counts by level do.
 
-    The variance of an estimate from size / 2 pairs per level is compared with the variance of an estimate from one
-    count per level.  The count is of the records in one half of the outcome's distribution, and has variance size / 4
-    before noise.
+    ``size`` is the number of records of a level.  The variance of an estimate from size / 2 pairs per level is compared
+    with the variance of an estimate from one count per level.  The count is of the records in one half of the outcome's
+    distribution, and has variance size / 4 before noise.
     """
     noise = discrete_laplace_variance(epsilon)
     from_counts = 2 / levels * ((size / 4 + noise) / (size**2 / 4)) ** 2
@@ -310,7 +311,7 @@ def smoothed(table: NoisyTable, cells: Cells, n: float) -> Floats:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _File:
-    """A file while it is measured.  ``blank`` is a record that is not counted, for audits."""
+    """The confidential file, with settings of the measurement.  The record ``blank`` is not counted, for audits."""
 
     counter: Counter
     n: int
@@ -331,7 +332,7 @@ class _File:
 
     @cached_property
     def counted(self) -> float:
-        """Sum of the contributions of all records to a count, which is public.  It includes the record ``blank``."""
+        """Public sum of the contributions of all records to a count.  It includes the record ``blank``."""
         return float(self.n if self.units is None else self.units.parts.sum() / PARTS)
 
     def sd(self, epsilon: float) -> float:
@@ -353,7 +354,11 @@ class _Measured:
         earlier: _Measured | None = None, by_groups: Codes | None = None, scores: Codes | None = None,
         by_scores: Codes | None = None,
     ) -> None:  # fmt: skip
-        """Count a table and add noise.  A record adds 1, or its score, times its score in ``by_scores`` if given."""
+        """Count a table, add noise, and keep the noisy table.
+
+        A record adds 1 to the table, or the score of its cell if ``scores`` is given.  If ``by_scores`` is given, the
+        score is multiplied by the score of the record's cell of the earlier variable.
+        """
         name, file = None if earlier is None else earlier.name, self.file
         whole = file.counter.count(
             Count(self.name, groups, None if term is None else term.name, levels, name, by_groups, scores, by_scores)
@@ -371,7 +376,7 @@ class _Measured:
         self.p = smoothed(self.tables[0], self.cells, self.file.counted)
 
     def groups(self, levels: int, epsilon: float, most: int | None = None) -> Codes:
-        """Group the cells for a table with ``levels`` rows.
+        """Choose the groups of the variable's cells for a table with ``levels`` rows.
 
         If ``most`` is given, there are at most this many groups of numbers, and no smaller groups in the tails.
         """
@@ -381,25 +386,25 @@ class _Measured:
         return table_groups(self.p, self.cells.numbers, file.n, levels, file.sd(epsilon), most, tails)
 
     def by(self, term: Term, epsilon: float, most: int | None = None) -> None:
-        """Measure counts by group of the variable's cells and level of a term."""
+        """Measure a table of counts: levels of a term by groups of the variable's cells."""
         groups = self.groups(term.levels, epsilon, most)
         self.add(epsilon, term.name, groups, term=term, levels=term.levels)
 
     def by_term(self, term: Term, epsilon: float, *, scored: bool) -> None:
-        """Measure counts by group of cells and level of a term.  With ``scored``, also measure sums of scores."""
+        """Measure counts by level of a term and group of cells.  With ``scored``, also measure sums of scores."""
         if scored:
             self.scores(term, epsilon)
         self.by(term, epsilon)
 
     def by_earlier(self, earlier: _Measured, epsilon: float, most: int, *, scored: bool = False) -> None:
-        """Measure counts by group of cells and by at most ``most`` groups of an earlier variable."""
+        """Measure counts by at most ``most`` groups of an earlier variable and by group of this variable's cells."""
         sd = noise_variance(epsilon, gaussian=self.file.gaussian) ** 0.5
         group = table_groups(earlier.p, earlier.cells.numbers, self.file.n, PARENT_LEVELS, sd, most, tails=0)
         self.earlier_groups[earlier.name] = group
         self._crossed(None, epsilon, earlier, group, scored=scored)
 
     def by_both(self, term: Term, earlier: _Measured, epsilon: float, *, scored: bool) -> None:
-        """Measure counts by group of cells, level of a term, and a few groups of an earlier variable."""
+        """Measure counts by level of a term, few groups of an earlier variable, and group of this variable's cells."""
         group = coarser_groups(self.earlier_groups[earlier.name], earlier.p, earlier.cells.numbers, CROSSED)
         self._crossed(term, epsilon, earlier, group, scored=scored)
 
@@ -414,7 +419,11 @@ class _Measured:
         self.add(epsilon, name, self.groups(rows, epsilon, MOST_OF_WEIGHTS), **table)
 
     def within(self, term: Term, epsilon: float) -> None:
-        """Measure differences between protected units by pairs, between strata or PSUs by pairs or by level."""
+        """Measure how strata, PSUs or protected units differ, from pairs of records or from counts by level.
+
+        Protected units are always measured by pairs.  Strata and PSUs are measured by the more informative of the two
+        tables.
+        """
         file = self.file
         by_unit = file.units is not None and term.level is file.units.unit_of_record
         if by_unit or pairs_tell_more(term.levels, file.n / term.levels, epsilon / file.most):
@@ -423,7 +432,7 @@ class _Measured:
             self.by(term, epsilon, most=OF_LEVELS)
 
     def pairs(self, term: Term, epsilon: float) -> None:
-        """Measure random pairs of records of the same level, by the groups of both records.
+        """Measure counts of random pairs of records of the same level: the group of one record by that of the other.
 
         A record, or a unit of several records, is in at most one pair.
         """
@@ -441,7 +450,7 @@ class _Measured:
 
     @property
     def _kinds(self) -> Codes:
-        """Group of each cell for sums of scores (G,): all numbers are one group, and each special value is a group."""
+        """Group of each cell in tables of sums of scores (G,): one for all numbers, one for each special value."""
         numbers = self.cells.numbers
         return np.concatenate([np.zeros(numbers, dtype=np.intp), 1 + np.arange(len(self.cells) - numbers)])
 
@@ -451,14 +460,14 @@ class _Measured:
         self.add(epsilon, term.name, self._kinds, term=term, levels=term.levels, scores=scores)
 
     def scores_by(self, levels: int, epsilon: float) -> Codes:
-        """Compute the score of each cell, for sums in a table with ``levels`` rows."""
+        """Choose the score of each cell for a table of sums of scores with ``levels`` rows."""
         assert self.cells.bins is not None
         return cell_scores(self.p, self.cells.bins.means, self.file.n, levels, self.file.sd(epsilon), SCORE_UNIT)
 
     def products(self, term: Term, epsilon: float, earlier: _Measured) -> None:
-        """Measure sums of products of the scores of two variables, by the levels of a term.
+        """Measure sums over records of the product of two scores, of this and an earlier variable, by level of a term.
 
-        There is a separate sum for each special value of the earlier variable, which has the score 1.
+        Each special value of the earlier variable has the score 1 and a separate sum.
         """
         numbers, special = earlier.cells.numbers, len(earlier.cells) - earlier.cells.numbers
         scores = np.full(len(earlier.cells), SCORE_UNIT) if numbers < 2 else earlier.scores_by(term.levels, epsilon)

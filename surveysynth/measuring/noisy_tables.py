@@ -39,11 +39,11 @@ SCORE_UNIT = 1000  # scores are counted in thousandths, so that their sums and t
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NoisyTable:
-    """Noisy counts.  The rows are public levels or groups of an earlier variable.  The columns are groups of cells.
+    """A noisy table of counts, of sums of scores, or of sums of products of scores.
 
-    In a table of scores, a record adds a score between -1 and 1, which is linear in its amount, instead of 1.  In a
-    table of products, a record adds the product of its scores on two variables.  There are L rows, J columns, and G
-    cells of the variable.
+    The L rows are public levels, groups of an earlier variable, or combinations of both.  The J columns are groups of
+    the variable's G cells.  In a table of scores, a record adds a score between -1 and 1, which is linear in its
+    amount, instead of 1.  In a table of products, a record adds the product of its scores on two variables.
 
     Attributes
     ----------
@@ -90,23 +90,23 @@ class NoisyTable:
 
     @property
     def variance(self) -> float:
-        """Variance of the noise of a count or of a sum of scores."""
+        """Variance of the noise of an entry of :attr:`sums`."""
         return noise_variance(self.epsilon / self.unit, gaussian=self.gaussian) / self.per**2
 
     @property
     def kind(self) -> str:
-        """Kind of the numbers: "counts", sums of "scores", or sums of "products" of two scores."""
+        """Kind of the entries: "counts", sums of "scores", or sums of "products" of two scores."""
         if self.by_scores is not None:
             return "products"
         return "counts" if self.scores is None else "scores"
 
     @property
     def sums(self) -> Floats:
-        """Noisy counts of records, or noisy sums of scores or products (L, J)."""
+        """Noisy counts of records, or noisy sums of scores or products, in units of records (L, J)."""
         return self.counts / self.per
 
     def first(self, cells: int) -> NoisyTable:
-        """Return the table of the first ``cells`` cells only.  No group may extend beyond these cells."""
+        """Return the table of the first ``cells`` cells.  No group may contain one of these cells and another cell."""
         J = int(self.groups[:cells].max()) + 1
         counts = self.counts[:J, :J] if self.pairs else self.counts[:, :J]
         scores = None if self.scores is None else self.scores[:cells]
@@ -114,7 +114,7 @@ class NoisyTable:
 
     @property
     def adds(self) -> Floats:
-        """What a record in each cell adds to each column of the table (G, J)."""
+        """Amount that a record in each cell adds to each column of the table (G, J)."""
         indicators = one_hot(self.groups, self.counts.shape[1])
         return indicators if self.scores is None else indicators * self.scores[:, None] / SCORE_UNIT
 
@@ -144,7 +144,7 @@ class Variable:
 
     @property
     def answers(self) -> tuple[NoisyTable, ...]:
-        """The tables, without the cell for records that are not asked the question."""
+        """The noisy tables, without the cell for records that are not asked the question."""
         asked = self.cells.answers
         return self.tables if asked == len(self.cells) else tuple(table.first(asked) for table in self.tables)
 
@@ -205,7 +205,7 @@ class NoisyTables:
 
     @property
     def clustered(self) -> bool:
-        """Whether tables by strata or PSUs were measured."""
+        """True if tables by strata or PSUs were measured."""
         return any(term.drawn and name != self.units for name, term in self.terms.items())
 
     @property
@@ -214,17 +214,17 @@ class NoisyTables:
         return None if self.unit is None else unit_name(self.unit)
 
     def terms_of(self, public: SurveyDesign) -> list[Term]:
-        """Create the terms of these tables for the records of another data set."""
+        """Create the terms by which these tables were counted, for the records of the data set ``public``."""
         return terms_of(public, self.predictors, self.clustered, self.unit)
 
     @cached_property
     def epsilons(self) -> tuple[float, float]:
-        """Epsilon for blanking and for replacing the values of a record, by OpenDP's privacy maps."""
+        """Epsilon of all tables together, for blanking and for replacing the values of a record (by OpenDP's maps)."""
         return composed([(table.epsilon, table.unit, table.kind != "counts") for table in self.tables], self.delta)
 
     @property
     def epsilon(self) -> float:
-        """Epsilon for blanking the values of a record."""
+        """Epsilon of all tables together, for blanking the values of a record."""
         return self.epsilons[0]
 
     def as_json(self) -> dict[str, Any]:

@@ -33,7 +33,8 @@ class PublicCells:
     Attributes
     ----------
     step : dict of str to int array (C,)
-        Step of each combination, by term, including strata, PSUs and units.
+        Step (level, or finer group of a numeric predictor) of each combination, by term, including strata, PSUs and
+        units.
     n : int array (C,)
         Number of records of each combination.
     cell_of_record : int array (n,)
@@ -59,7 +60,7 @@ class PublicCells:
 
     @classmethod
     def from_tables(cls, measured: NoisyTables) -> PublicCells:
-        """Find the combinations that occur among the measured records."""
+        """Find the public cells of a file, from the terms of its noisy tables."""
         terms, n = [*measured.terms.values()], measured.n
         steps, cell, records = public_cells(terms, n)
         step = {term.name: steps[:, k] for k, term in enumerate(terms)}
@@ -86,7 +87,7 @@ class PublicCells:
         return order[np.repeat(np.cumsum(self.n) - self.n, times) + inside]
 
     def by(self, names: Sequence[str]) -> Codes:
-        """Number the combinations of the named terms alone.  Return this number for each combination (C,)."""
+        """Return the number of each public cell's combination of the named terms (C,)."""
         return combined([np.zeros(len(self.n), dtype=np.intp), *(self.step[name] for name in names)])[1]
 
     @cached_property
@@ -100,7 +101,10 @@ class PublicCells:
         return np.asarray(sums / np.bincount(place, self.n)[:, None], dtype=np.float64)
 
     def times_of(self, place: Codes) -> Floats | None:
-        """Average :attr:`times` over the records of each group, as :meth:`mean_of`.  Return None if there are none."""
+        """Average the contributions of records to a count (:attr:`times`) over each group of combinations.
+
+        ``place`` is the group of each combination (C,).  Return None if single records are protected.
+        """
         return None if self.times is None else self.mean_of(self.times[:, None], place)[:, 0]
 
     def cells_of_records(self, terms: Iterable[Term], n: int) -> Codes:
@@ -122,9 +126,10 @@ class PublicCells:
     def classes(self, effects: Floats, p: Floats) -> tuple[Codes, list[tuple[Codes, Floats]]]:
         """Group the leaves into classes with similar effects.
 
-        The leaves are sorted by the first principal axis of their ``effects`` (L, G) under the cell probabilities ``p``
-        (G,), and cut into classes.  The leaves of a class represent the class, with their shares of its records.  If
-        there are many, only leaves at quantiles along the second axis represent the class.
+        The leaves are sorted by the first principal axis of their ``effects`` (L, G), weighted by the cell
+        probabilities ``p`` (G,), and cut into classes.  A class is represented by its leaves, each with its share of
+        the records of the class.  If a class has many leaves, it is represented by leaves at quantiles along the second
+        axis, with equal shares.
 
         Return the class of each leaf (L,), and for each class the leaves that represent it, with shares.
         """

@@ -28,7 +28,7 @@ class RowProbabilities:
 
     @classmethod
     def one_by_one(cls, p: Floats) -> RowProbabilities:
-        """Store a separate row of the probabilities p (n, G) for each record."""
+        """Store the probabilities p (n, G) of n records, each in a row of its own."""
         return cls(p, np.arange(len(p)))
 
     def draw(self, rng: np.random.Generator) -> Codes:
@@ -40,7 +40,7 @@ class RowProbabilities:
         return np.clip(found, 0, G - 1)
 
     def mean(self, values: Floats) -> Floats:
-        """Return the expectation for each record, given values of the cells (G,)."""
+        """Return the expected value for each record.  ``values`` has a value for each cell (G,)."""
         return np.asarray((self.rows @ values)[self.record])
 
     def subset(self, records: Codes) -> Floats:

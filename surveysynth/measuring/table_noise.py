@@ -2,9 +2,10 @@
 
 Laplace noise gives pure epsilon-differential privacy.  Gaussian noise gives (epsilon, delta)-differential privacy by
 zero-concentrated differential privacy with a parameter rho (Bun & Steinke 2016; discrete Gaussian noise: Canonne,
-Kamath & Steinke 2020).  For many tables, Gaussian noise is smaller: its standard deviation grows with the root of the
-number of tables, and that of Laplace noise with the number.  The epsilon of a table with Gaussian noise is the epsilon
-of Laplace noise with the same variance, 2 / epsilon^2.  The rho of the table is then epsilon^2 / 4.
+Kamath & Steinke 2020).  For many tables, Gaussian noise is smaller.  Its standard deviation grows with the square
+root of the number of tables, while the standard deviation of Laplace noise grows with the number.  The epsilon of a
+table with Gaussian noise is the epsilon of Laplace noise with the same variance, 2 / epsilon^2.  The rho of the table
+is then epsilon^2 / 4.
 """
 
 from __future__ import annotations
@@ -64,10 +65,10 @@ class TableBudget:
     def split(self, kinds: Sequence[tuple[float, int]]) -> list[float]:
         """Divide the budget between the tables.  Return the epsilon of one table of each kind.
 
-        ``kinds`` gives the relative share of one table and the number of tables of each kind.  Under Laplace noise
-        epsilon is proportional to the share.  Under Gaussian noise rho is proportional to the share to the power 3/2.
-        The reason is a weighted sum of the variances of all tables: it is smallest if epsilon (Laplace) is proportional
-        to the cube root of the weight of a table, and rho (Gaussian) to the square root.
+        ``kinds`` gives, for each kind, the relative share of one table and the number of tables.  Under Laplace noise,
+        the epsilon of a table is proportional to its share.  Under Gaussian noise, the rho of a table is proportional
+        to its share to the power 3/2.  These rules minimise a weighted sum of the variances of all tables, if the share
+        of a table is the cube root of its weight in the sum.
         """
         share, many = np.array(kinds, dtype=np.float64).T
         if not self.gaussian:
@@ -153,7 +154,7 @@ def composed(parts: Sequence[tuple[float, int, bool]], delta: float | None = Non
     Parameters
     ----------
     parts : sequence of (float, int, bool)
-        For each table the epsilon, the unit, and whether it is a table of scores or products.
+        For each table its epsilon, the largest contribution of a record, and True for sums of scores or products.
     delta : float, optional
         Delta of (epsilon, delta), for Gaussian noise.
     """
@@ -184,7 +185,7 @@ def _gaussian(epsilon: float) -> Any:
 
 
 def _up_to(rho: float, delta: float) -> float:
-    """Return the epsilon of (epsilon, delta) that follows from rho."""
+    """Return the epsilon at ``delta`` that follows from zero-concentrated differential privacy with rho."""
     dp, space = _opendp(gaussian=True)
     one = dp.m.make_gaussian(*space, scale=float((2 * rho) ** -0.5))
     return float(dp.c.make_zCDP_to_approxDP(one).map(1.0).epsilon(delta))

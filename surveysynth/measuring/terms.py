@@ -70,7 +70,7 @@ class Term:
 
     @property
     def level_of_step(self) -> Codes:
-        """Level of each step (steps,)."""
+        """The level to which each step belongs (steps,)."""
         found = np.zeros(self.step.max() + 1, dtype=np.intp)
         found[self.step] = self.level
         return found
@@ -112,7 +112,10 @@ def term_names(predictors: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class RightHandSide:
-    """The right-hand side of an outcome: public terms as a formula, earlier outcomes, and products of both kinds."""
+    """The right-hand side of an outcome's formula, in three parts.
+
+    These are a formula of public terms, earlier outcomes, and products of public columns and an earlier outcome.
+    """
 
     public: str
     earlier: tuple[str, ...]
@@ -120,7 +123,10 @@ class RightHandSide:
 
 
 def split_terms(predictors: str, earlier: Collection[str]) -> RightHandSide:
-    """Split a right-hand side into public terms and earlier outcomes.  Raise InputError for products of outcomes."""
+    """Split a right-hand side into public terms, earlier outcomes, and products of both.
+
+    Raise InputError for a product of two earlier outcomes.
+    """
     public, found = dict[str, None](), dict[str, None]()
     products = dict[tuple[tuple[str, ...], str], None]()
     for term in _products(predictors):
@@ -268,7 +274,10 @@ def _crossed(terms: Sequence[Term]) -> Term:
 
 
 def combined(codes: Sequence[Codes]) -> tuple[Codes, Codes]:
-    """Number the combinations of codes that occur.  Return the first record of each, and each record's number."""
+    """Number the combinations of codes that occur.
+
+    Return the first record of each combination, and the number of each record's combination.
+    """
     found = np.zeros_like(codes[0])
     for code in codes:
         many = int(code.max(initial=0)) + 1

@@ -35,18 +35,18 @@ Coefficients = tuple[Floats, ...]  # for strata, PSUs and units, an array (level
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Feature:
-    """The features of an effect: A features of each of S steps, possibly times scores of an earlier variable.
+    """The predictors of one effect: A features of each of S steps, possibly times J scores of an earlier variable.
 
-    The steps are those of a term or of an earlier variable.
+    A step is a group of the values of a term or of an earlier variable.
 
     Attributes
     ----------
     source : str or None
         The term or the earlier variable with the steps.  None for an effect that is the same for all records.
     by_step : float array (S, A)
-        Features of each step.
+        A predictors of each step.
     times : str, optional
-        The earlier variable whose scores multiply the features.
+        The earlier variable whose scores multiply these predictors.
     score : float array (G, J), optional
         J scores of each cell of the variable ``times``.
     """
@@ -57,7 +57,10 @@ class Feature:
     score: Floats | None = None
 
     def rows(self, step: Codes, cell: Codes | None) -> Floats:
-        """Compute the features of rows (R, A J), given each row's step, and its cell of the variable ``times``."""
+        """Compute the predictors in R rows of a model: (R, A J).
+
+        ``step`` is each row's step, and ``cell`` is each row's cell of the variable ``times``.
+        """
         z = self.by_step[step]
         if cell is None or self.score is None:
             return z
@@ -77,11 +80,11 @@ class VariableFit:
     row : int array (K,)
         Row of the model to which each part belongs.
     x : int array (C,)
-        Combination of the variable's own terms in each public cell.
+        Number of the combination of the variable's public terms in each public cell.
     steps : dict of str to int array (G,)
         Step of each cell, by earlier variable.
     features : sequence of Feature
-        Features of each effect, except for the effect that is the same for all records.
+        Predictors of each effect, except for the effect that is the same for all records.
     base : TableModel
         The model without effects of strata, PSUs and units.
     fit : TableFit
@@ -123,7 +126,10 @@ class VariableFit:
         return tuple(effect.draw(rng) for effect in self.effects.values())
 
     def opposite(self, coefficients: Coefficients) -> Coefficients:
-        """Reflect coefficients at their mean.  The result is as probable as the coefficients."""
+        """Return effects of strata, PSUs and units that lie opposite the given ones, on the other side of their mean.
+
+        They are as probable as the given effects.
+        """
         return tuple(2 * mean - b for mean, b in zip(self.mean_levels, coefficients, strict=True))
 
     def model(self, coefficients: Coefficients) -> TableModel:
@@ -158,9 +164,10 @@ class VariableFit:
         return np.maximum(self.base.probabilities(self.fit.theta), LEAST)
 
     def _mean_effects(self, changes: Floats, members: Sequence[tuple[Codes, Floats]]) -> Floats:
-        """Compute the change of the log probabilities for each row and class: (R, classes, G).
+        """Compute the mean effect of each class of strata, PSUs or units on the log probabilities: (R, classes, G).
 
-        With this change, the probabilities of a row are the mean over the leaves of the class.
+        ``members`` has the strata, PSUs or units that represent a class, and their shares.  With the mean effect, the
+        probabilities of a row are the mean over these members.
         """
         p = self._without_levels
         out, every = np.empty((len(p), len(members), p.shape[1])), np.zeros(len(p), dtype=np.intp)
@@ -170,18 +177,25 @@ class VariableFit:
         return out
 
     def draw(self, by: Perturbation, coefficients: Coefficients) -> Floats:
-        """Draw the coefficients of the formula's terms, given random errors and effects of strata, PSUs and units."""
+        """Draw the coefficients of the formula's terms.
+
+        ``by`` holds simulated errors of tables and priors, ``coefficients`` the effects of strata, PSUs and units.
+        """
         return draw(self.fit, by, self.model(coefficients) if self.effects else None)
 
     def level_rows(self, theta: Floats) -> LevelRows:
-        """Return the parts of all public cells as rows, with the stratum, PSU or unit (leaf) of each part."""
+        """Compute cell probabilities and numbers of records of all parts, without effects of strata, PSUs and units.
+
+        ``theta`` has the coefficients of the formula's terms.  The result also has the stratum, PSU or unit of each
+        part.
+        """
         cell = self.expanded.cell
         records = self.cells.counted[cell] * self.expanded.share
         leaves = int(self.cells.leaf.max()) + 1
         return LevelRows(self.base.probabilities(theta)[self.row], records, self.cells.leaf[cell], leaves)
 
     def with_levels(self, variable: Variable) -> VariableFit:
-        """Add effects of strata, PSUs and units to the fit, if these were measured."""
+        """Return the fit with effects of strata, PSUs and units, if tables of these were measured."""
         tables = {table.by: table for table in variable.answers if table.by in self.cells.levels}
         made, response = self, Response(self.p, variable.cells.numbers)
         for turn in range(PASSES if tables else 0):
@@ -206,7 +220,7 @@ class VariableFit:
         return made
 
     def most_probable(self) -> LevelRows:
-        """Return the parts of all public cells as rows, with the most probable effects of strata, PSUs and units."""
+        """Compute cell probabilities of all parts, with the most probable effects of strata, PSUs and units."""
         rows = self.level_rows(self.fit.theta)
         changes = self.changes(self.mean_levels)
         return rows if changes is None else rows.tilted(changes)
@@ -232,7 +246,7 @@ class VariableFit:
         return int(self.base.unit[: int(self.row.max()) + 1].max()) + 1
 
     def is_now(self, model: TableModel) -> Bools:
-        """Return whether each row of a model belongs to this year."""
+        """Return True for each row of a model that belongs to this year, not to an earlier year."""
         return np.asarray(model.unit < len(model.n) - (len(self.base.n) - self.cells_now))
 
     def probabilities(self, drawn: VariableDraw, cell: Codes, code: Mapping[str, Codes]) -> RowProbabilities:

@@ -255,7 +255,7 @@ def joint_probabilities(pi: ArrayLike, method: str) -> Floats:
 
 
 def entropy_joint(fitted: ConditionalPoisson, pi: Floats, units: Positions) -> Joint:
-    """Joint inclusion probabilities of some units under conditional Poisson selection."""
+    """Return the joint inclusion probabilities of ``units`` (positions) under conditional Poisson selection."""
     p = pi[units]
     return EntropyJoint(np.arange(units.size), p, fitted.odds[units[_free(p)]], fitted.t, fitted.W)
 
@@ -290,7 +290,7 @@ def _maximum_entropy(pi: Floats, units: Positions) -> Joint:
 
 @nb.njit(cache=True)
 def _starts(pi: Floats) -> Floats:
-    """Compute the sum of the probabilities of all units before each unit, modulo 1: (N,)."""
+    """Compute for each unit the sum of the probabilities of all units before it, modulo 1: (N,)."""
     start, at = np.empty(pi.size), 0.0
     for i in range(pi.size):
         start[i] = at

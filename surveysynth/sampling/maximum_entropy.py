@@ -158,7 +158,7 @@ def conditional_poisson(pi: ArrayLike) -> ConditionalPoisson:
 
 
 def _log_odds(pi: Floats, n: int) -> tuple[Floats, Floats, Complex]:
-    """Compute the log odds of units with 0 < pi < 1, the nodes t, and the weights W of the nodes."""
+    """Compute the log odds, t and W of :class:`ConditionalPoisson`, for units with 0 < pi < 1."""
     eta = np.log(pi) - np.log1p(-pi)
     x = np.arcsinh(eta / 2) / BIN
     first = np.floor(x.min())
@@ -186,7 +186,10 @@ def _log_odds(pi: Floats, n: int) -> tuple[Floats, Floats, Complex]:
 
 @nb.njit(cache=True)
 def _moments(pi: Floats, x: Floats, code: Positions, out: Floats) -> None:
-    """Add the sum of pi (1 - pi) T_q(x) over each bin to ``out`` (bins, DEGREE), for Chebyshev polynomials T_q."""
+    """Add the sum of pi (1 - pi) T_q(x) over the units of each bin to ``out`` (bins, DEGREE).
+
+    T_q is the Chebyshev polynomial of degree q.  ``code`` is the bin of each unit, and -1 for units that are left out.
+    """
     for i in range(pi.size):
         if code[i] >= 0:
             row, v = out[code[i]], pi[i] * (1 - pi[i])
@@ -198,7 +201,10 @@ def _moments(pi: Floats, x: Floats, code: Positions, out: Floats) -> None:
 
 @nb.njit(cache=True)
 def _add_polynomial(x: Floats, code: Positions, coefficients: Floats, out: Floats) -> None:
-    """Add the Chebyshev series with ``coefficients[code]`` at x to ``out``, for codes >= 0 (Clenshaw's recurrence)."""
+    """Add the values of Chebyshev series at x to ``out`` (Clenshaw's recurrence).
+
+    Unit i has the series with ``coefficients[code[i]]``.  Units with a negative code are left out.
+    """
     for i in range(x.size):
         if code[i] >= 0:
             row = coefficients[code[i]]
@@ -209,9 +215,10 @@ def _add_polynomial(x: Floats, code: Positions, coefficients: Floats, out: Float
 
 
 def _shift(eta: Floats, w: Floats, n: int, N: int) -> tuple[Floats, Floats, Complex]:
-    """Solve logit pi(log odds) = eta for the log odds, at points that represent w units each.
+    """Find the log odds of conditional Poisson selection, given the logits eta of the inclusion probabilities.
 
-    Return log odds minus eta, t and W.  Newton's method takes three or four steps, as the equation is nearly linear.
+    Each point of eta represents w units.  Return log odds minus eta, and t and W of :class:`ConditionalPoisson`.
+    Newton's method takes three or four steps, as the equation is nearly linear.
     """
     shift, last = np.zeros(eta.size), np.inf
     for _ in range(50):
@@ -239,7 +246,7 @@ def _shift(eta: Floats, w: Floats, n: int, N: int) -> tuple[Floats, Floats, Comp
 
 @nb.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def _newton_step(a: Floats, b: Floats, rare: Floats, w: Floats, variance: Floats, error: Floats) -> Floats:
-    """Solve the equations derivative x step = error of a Newton step by Gaussian elimination.
+    """Compute a step of Newton's method in :func:`_shift`: solve derivative x step = error by Gaussian elimination.
 
     The derivative is Cov(I_k, I_i) / Var(I_k), where I_k is 1 if unit k is selected and 0 otherwise.  The covariance of
     different units is a_k a_i - b_k b_i - rare_k rare_i.  Loops are faster than BLAS, whose threads cost more time.
@@ -282,7 +289,10 @@ def _newton_step(a: Floats, b: Floats, rare: Floats, w: Floats, variance: Floats
 
 
 def _spectrum(p: Floats, q: Floats, w: Floats, n: int, N: int) -> tuple[Floats, Complex]:
-    """Compute the nodes t and weights W of the Fourier sums.  Each p = 1 - q represents w of the N units."""
+    """Compute the nodes t and weights W of the Fourier sums (module docstring).
+
+    Each selection probability p = 1 - q represents w of the N units.
+    """
     variance = float(w @ (p * q))
     t = _nodes(variance, N, SPREAD * np.sqrt(variance) + 40)
     cosine, sine = np.cos(t), np.sin(t)
@@ -295,7 +305,10 @@ def _spectrum(p: Floats, q: Floats, w: Floats, n: int, N: int) -> tuple[Floats, 
 
 @nb.njit(cache=True)
 def _nodes(variance: float, N: int, width: float) -> Floats:
-    """Compute the nodes t_j >= 0 with |phi| >= 1e-20, if sample sizes differ by less than ``width``."""
+    """Compute the nodes t_j >= 0 of the Fourier sums, if sample sizes differ by less than ``width``.
+
+    Nodes are left out where the characteristic function of the sample size is below 1e-20 in absolute value.
+    """
     M = min(N + 1, int(width)) | 1
     t = np.empty(M // 2 + 1)
     for j in range(t.size):
@@ -307,7 +320,7 @@ def _nodes(variance: float, N: int, width: float) -> Floats:
 
 @nb.njit(cache=True, error_model="numpy")
 def _tilt(odds: Floats, w: Floats, n: float) -> float:
-    """Find the number c for which probabilities with odds c ``odds``, weighted by w, add up to n."""
+    """Find the factor c for which the probabilities c odds / (1 + c odds), weighted by w, add up to n."""
     low, high, c = 0.0, np.inf, 1.0
     for _ in range(200):
         total = variance = 0.0
@@ -329,11 +342,11 @@ def _tilt(odds: Floats, w: Floats, n: float) -> float:
 
 @nb.njit(cache=True, error_model="numpy")
 def _draw(odds: Floats, n: int, rng: np.random.Generator) -> Positions:
-    """Draw n units, and return their positions.
+    """Draw n units by conditional Poisson selection, and return their positions.
 
     Split the units in two parts, the second with about 1/8 of the variance.  Draw a Poisson sample from the first part.
-    If it has k units, accept it with a probability proportional to P(a Poisson sample from the second part has n - k
-    units).  Then draw n - k units from the second part in the same way.
+    If this sample has k units, accept it with a probability proportional to P(a Poisson sample from the second part has
+    n - k units).  Then draw n - k units from the second part in the same way.
     """
     N = odds.size
     drawn = np.empty(n, dtype=np.intp)

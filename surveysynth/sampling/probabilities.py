@@ -108,7 +108,10 @@ def strata_of(strata: ArrayLike, N: int) -> Strata:
 
 
 def sample_sizes(n: SampleSize, strata: Strata | None) -> Floats:
-    """Return the sample size of each stratum, (H,), or (1,) without strata.  Raise InputError if ``n`` is wrong."""
+    """Return the sample size of each stratum, (H,), or (1,) without strata.
+
+    Raise InputError if ``n`` is not a number, or gives no sample size for a stratum, or names an unknown stratum.
+    """
     named = dict(n.items()) if isinstance(n, (Mapping, pd.Series)) and strata is not None else None
     labels = [None] if strata is None else strata.labels
     if named is not None and not all(name in named for name in labels):
@@ -123,7 +126,7 @@ def sample_sizes(n: SampleSize, strata: Strata | None) -> Floats:
 
 
 def proportional_to(a: Floats, n_h: Floats, strata: Strata | None) -> Floats:
-    """Compute :func:`inclusion_probabilities`, (N,), of units of size ``a`` for sample sizes ``n_h`` of strata."""
+    """Compute :func:`inclusion_probabilities` (N,): units have sizes ``a``, strata have sample sizes ``n_h``."""
     check_sizes(a, n_h, strata)
     pi = np.empty(a.size)
     if strata is None:
@@ -136,7 +139,7 @@ def proportional_to(a: Floats, n_h: Floats, strata: Strata | None) -> Floats:
 
 
 def check_sizes(a: Floats, n_h: Floats, strata: Strata | None, *, replacement: bool = False) -> None:
-    """Refuse sizes and sample sizes that allow no sample (InputError).  Warn if sizes are 0."""
+    """Raise InputError if no sample can be drawn with these sizes and sample sizes.  Warn if sizes are 0."""
     low, high = (a.min(), a.max()) if a.size else (1.0, 1.0)
     if not (low >= 0 and high < np.inf):
         bad = ~np.isfinite(a)
@@ -161,7 +164,7 @@ def check_sizes(a: Floats, n_h: Floats, strata: Strata | None, *, replacement: b
 def _plus(m: Any, e: Any, x: float) -> Any:
     """Return the mantissa and the exponent of the sum m 2^e + x, rounded to 64 bits, ties to even.
 
-    m (uint64) is 0 or has its highest bit set, e is an int64, and x is positive or 0.
+    The mantissa m (uint64) is 0 or has its highest bit set, e is an int64, and x is positive or 0.
     """
     bits = np.float64(x).view(np.uint64)
     k: Any = np.int64(bits >> FRACTION_BITS)
@@ -197,7 +200,11 @@ def _plus(m: Any, e: Any, x: float) -> Any:
 
 @nb.njit(cache=True, error_model="numpy")
 def _proportional(a: Floats, start: Positions, n: Floats, pi: Floats) -> None:
-    """Write the inclusion probabilities into ``pi``, stratum after stratum.  The order of operations is that of R."""
+    """Compute inclusion probabilities proportional to the sizes ``a``, and write them into ``pi``.
+
+    The units are sorted by stratum, and ``start`` has the first position of each stratum.  Operations have the same
+    order as in R.
+    """
     for h in range(n.size):
         m, e, largest = np.uint64(0), np.int64(0), 0.0
         for i in range(start[h], start[h + 1]):

@@ -17,7 +17,10 @@ from .probabilities import Floats, Positions
 
 
 def whole_sample(pi: ArrayLike) -> tuple[Floats, int]:
-    """Return the probabilities, and their sum, which is the sample size.  Raise InputError if the sum is not whole."""
+    """Return the probabilities as an array, and the sample size, which is their sum.
+
+    Raise InputError if the sum is not a whole number.
+    """
     p = probabilities(pi)
     n = np.round(p.sum())
     if not abs(p.sum() - n) < 1e-6:
@@ -72,7 +75,10 @@ def systematic(pi: ArrayLike, rng: np.random.Generator) -> Positions:
 
 @nb.njit(cache=True)
 def _steps(pi: Floats, start: float, n: int, drawn: Positions) -> int:
-    """Fill ``drawn`` with positions of the certain units and of at most n others.  Return how many were written."""
+    """Select units systematically in the order of the file, and write their positions into ``drawn``.
+
+    The units with pi = 1 and at most n others are selected.  Return the number of selected units.
+    """
     at, found = start, 0
     for i in range(pi.size):
         if pi[i] < 1:
@@ -274,12 +280,12 @@ def brewer(pi: ArrayLike, rng: np.random.Generator) -> Positions:
 
 @nb.njit(cache=True)
 def _draw_by_draw(pi: Floats, n: int, rng: np.random.Generator) -> Positions:
-    """Draw n units, and return their positions.
+    """Draw n units by Brewer's procedure (:func:`brewer`), and return their positions.
 
-    The weights pi (s - pi) / (s - m pi) of :func:`brewer` are computed for one draw, with m0 and s0 in place of m and
-    s, and also used for later draws.  At later draws the factor (s - pi) / (s - m pi) is lower for every unit, since
-    s >= m and the pi are below 1.  So a drawn unit is accepted with the probability (factor now) / (factor computed
-    before).  The weights are computed again when rejections have cost as much time as this would.
+    The weights pi (s - pi) / (s - m pi) are computed for one draw, with m0 and s0 in place of m and s, and also used
+    for later draws.  At later draws the factor (s - pi) / (s - m pi) is lower for every unit, since s >= m and the pi
+    are below 1.  So a drawn unit is accepted with the probability (factor now) / (factor computed before).  The weights
+    are computed again when rejections have cost as much time as this would.
     """
     drawn = np.empty(n, dtype=np.intp)
     taken = np.zeros(pi.size, dtype=np.bool_)

@@ -165,7 +165,10 @@ def _expected_draws(a: Floats, n_h: Floats, strata: Strata | None) -> Floats:
 
 
 def _draw(pi: Floats, n: float, method: str, rng: np.random.Generator) -> tuple[Positions, Joint | None]:
-    """Draw a sample from one stratum.  Return positions, and joint inclusion probabilities if the method has them."""
+    """Draw a sample from one stratum.
+
+    Return the positions of the selected units, and their joint inclusion probabilities if the method has them.
+    """
     if method == "multinomial":
         return multinomial(pi, int(n), rng), None
     if method == "maximum_entropy":

@@ -96,10 +96,10 @@ class Path:
     gone : float array (k,)
         Probability that the unit is eliminated in this step.
     before : float array (k,)
-        Joint inclusion probability with a unit that ceased to be certain in an earlier step, divided by the size of
-        the earlier unit.
+        Joint inclusion probability of the unit with a unit that ceased to be certain in an earlier step, divided by
+        the size of that other unit.
     among : float array (k,)
-        Probability that two uncertain units that remain after this step also remain at the end.
+        Probability that two uncertain units that remain after this step are both in the sample.
     """
 
     size: Floats
@@ -145,7 +145,7 @@ def _path(x: Floats, n: int) -> tuple[Positions, Floats, Floats, Floats]:
 
     The sizes x are in descending order.  In a step, each unit that was uncertain before is eliminated with the same
     probability q, so that two such units both remain with probability 1 - 2 q.  If only one unit is uncertain after a
-    step, the probability is 0.
+    step, two such units never both remain.
     """
     N = x.size
     step = np.zeros(N, dtype=np.intp)
