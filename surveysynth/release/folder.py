@@ -85,7 +85,9 @@ def write_folder(
 
 
 def enter(release: Kept, table: pd.DataFrame, document: Document, ledger: Ledger) -> Kept:
-    """Stage a release next to a ledger, charge the ledger, and return the release with its ledger entry.
+    """Charge a ledger for a release that has no folder yet, and return the release with its ledger entry.
+
+    Before the charge, the files of the release are written to a hidden folder next to the ledger.
 
     Raises
     ------

@@ -29,7 +29,9 @@ def flag(
     whole: bool = True,
     modelled: NDArray[np.bool_] | None = None,
 ) -> pd.DataFrame:
-    """Add a column ``flag`` to a table, and suppress small cells and complementary cells.
+    """Return a table of estimates with small and complementary cells suppressed, and with a column ``flag``.
+
+    A flag is a text on the quality of an estimate, or the reason of suppression.
 
     Parameters
     ----------
@@ -38,16 +40,18 @@ def flag(
     by : list of str
         The variables that define the table's domains.
     between : bool
-        Whether standard errors include the variance between data sets.  If not, all rows are flagged.
+        False if the release has one data set, so that standard errors lack the variance between data sets.  All rows
+        are then flagged.
     min_cell : int, optional
         Cells with fewer records are suppressed, together with other cells from which the suppressed numbers could be
         computed.  All suppressed cells have the same flag, which does not show which cells are small.
     cv_limit : float, optional
         Estimates with a larger coefficient of variation (standard error over estimate) are flagged.
     whole : bool
-        Whether the table is of all records.  If it is, the weights are calibrated to its total count.
+        False if a condition selects the records of the table.  If it is True, the total count equals the total to which
+        the weights are calibrated.  It is then flagged, and has no standard error.
     modelled : bool array (rows,), optional
-        Whether no noisy table counts the variables of a cell together.  Such cells are flagged.
+        True for cells whose estimates come from the model alone.  Such cells are flagged.
 
     Returns
     -------
@@ -91,7 +95,10 @@ def flag(
 
 
 def _hidden(table: pd.DataFrame, by: list[str], min_cell: int) -> NDArray[np.bool_]:
-    """Return for each row whether its cell is suppressed.  Each statistic is treated by itself."""
+    """Return for each row of a table whether its cell is suppressed: small cells, and complementary cells.
+
+    Complementary cells are found separately for each statistic of each outcome.
+    """
     small = (table["n"] < min_cell).to_numpy()
     hidden = small.copy()
     quantity = [c for c in QUANTITY if c in table]

@@ -39,11 +39,12 @@ NO_ATTACK = Paragraph(
 
 @dataclass(frozen=True)
 class Risks:
-    """Risks of the records in a release.
+    """Risks of identification of the records in a release, for an intruder who knows the columns ``known``.
 
-    ``table`` has the row and ``pattern_size`` of each record, and three measures of risk, each the largest over the
-    outcomes in ``values``.  ``with_more`` has the measures for an intruder who also knows the synthesized categories in
-    ``also``.
+    ``table`` has a row for each record of the confidential file: its position ``row``, the number of synthetic records
+    that match it in the known columns (``pattern_size``), and three measures of risk.  Each measure is the largest over
+    the numeric outcomes ``values``.  ``with_more`` has the same measures for an intruder who also knows the synthesized
+    categorical outcomes ``also``.
     """
 
     table: pd.DataFrame
@@ -89,14 +90,14 @@ class Risks:
 def risks_of_records(
     risks: Risks | None, records: pd.DataFrame | None, release: Release, attack: MembershipAttack | None, scratch: Path
 ) -> tuple[Block, ...]:
-    """Report the risks and bounds of single records.
+    """Report the risks of identification of single records, and the bounds from which epsilon is computed.
 
     Parameters
     ----------
     risks : Risks, optional
         None if they could not be computed.
     records : pandas.DataFrame, optional
-        Bounds of single records, if the release has them.
+        For each record, bounds of its log density, if the release has them.
     release : Release
     attack : MembershipAttack, optional
     scratch : Path
