@@ -45,7 +45,10 @@ class Expense:
 
 
 def id_of(what: str, *numbers: NDArray[np.float64]) -> str:
-    """Compute an id from released, never from confidential numbers.  A run with the same seed gives the same id."""
+    """Compute the id of an expense from its purpose and released numbers.  A run with the same seed has the same id.
+
+    ``numbers`` must not be confidential, because the id is published.
+    """
     digest = hashlib.sha256(what.encode())
     for each in numbers:
         digest.update(np.ascontiguousarray(each, dtype=np.float64).tobytes())

@@ -21,8 +21,8 @@ NONE = 1e-9  # a standard error below this share of the estimate is a rounding e
 def decimals(block: pd.DataFrame) -> int:
     """Return the number of decimals for one statistic of one outcome; -2 means that numbers are rounded to hundreds.
 
-    The smallest standard error gets two digits.  For a share of 0 or 1, whose standard error is 0, a quarter of the
-    length of the interval is used instead.
+    The smallest standard error is shown with two significant digits.  A proportion of 0 or 1 has the standard error 0.
+    A quarter of the length of its confidence interval is then used instead.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
     """Round the numbers of a table, and convert them to texts.  The text of a missing number is empty.
 
     The number of decimals is ``attrs["digits"]`` of the table, or by default the result of :func:`decimals`.  Totals
-    that are fixed by construction are shown without standard error and interval.
+    that are public or calibrated have no sampling error.  They are shown without standard error and interval.
     """
     out = table.astype(dict.fromkeys(NUMBERS, object))
     for rows, block in blocks(table):

@@ -59,8 +59,8 @@ def charge(
     """Charge a ledger for a staged release, and write number and checksum of the ledger entry into its manifest.
 
     The staged release is complete, in the hidden folder ``staging``.  ``spent`` has the arguments of
-    :meth:`surveysynth.Ledger.spend`.  The new ledger entry is appended to the list ``entered`` as soon as it exists, even
-    if a later step fails.
+    :meth:`surveysynth.Ledger.spend`.  The new ledger entry is appended to the list ``entered`` as soon as it exists,
+    even if a later step fails.
 
     Raises
     ------

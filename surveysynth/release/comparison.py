@@ -479,8 +479,9 @@ def propensity(file: pd.DataFrame, data: pd.DataFrame, outcomes: Sequence[str]) 
     Returns
     -------
     float, float
-        The mean of (p_i - c)^2 over both files, where c = n' / (n + n'); and its expected value k (1 - c)^2 c / (n + n'),
-        for k columns made from outcomes (Snoke et al. 2018, theorem 1; k in the theorem includes the constant).
+        The mean of (p_i - c)^2 over both files, where c = n' / (n + n'); and its expected value
+        k (1 - c)^2 c / (n + n'), where k columns of the regression are made from outcomes (Snoke et al. 2018, theorem
+        1; k in the theorem includes the constant).
     """
     import statsmodels.api as sm
 

@@ -233,7 +233,7 @@ class Contents:
 
     @property
     def _missing(self) -> str:
-        """Treatment of missing outcomes: "drop" if they mean that the outcome does not apply to the record, or "fail"."""
+        """Treatment of missing outcomes: "drop" if they mean that the outcome does not apply, else "fail"."""
         return "drop" if MISSING in self.method.get("elsewhere", {}).values() else "fail"
 
     @property

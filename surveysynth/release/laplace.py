@@ -333,8 +333,8 @@ def add_up(x: Floats, noise: Floats, A: csr_array) -> tuple[Floats, Floats]:
     """Adjust noisy values x by weighted least squares, so that the parts of a table add up to its totals.
 
     The adjusted values x' minimize sum (x' - x)^2 / noise, given A x' = 0.  The solution is x' = x - V A' K^+ A x, with
-    V = diag(noise) and K = A V A'.  K^+ is the pseudo-inverse of K, because some equations follow from others.  Return x' and the
-    variances of the noise in x'.
+    V = diag(noise) and K = A V A'.  K^+ is the pseudo-inverse of K, because some equations follow from
+    others.  Return x' and the variances of the noise in x'.
 
     Parameters
     ----------
