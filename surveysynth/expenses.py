@@ -32,8 +32,8 @@ class Expense:
     what : str
         Purpose, such as "noisy tables of income" or "draws".
     blank, replace : float or None
-        Epsilon for two files that differ in one unit, whose confidential values are removed (``blank``) or replaced by
-        others (``replace``).  None if this epsilon is unknown.  Both are None without a guarantee.
+        Epsilon of the change that removes the confidential values of one unit (``blank``), or that replaces them by
+        other values (``replace``).  None if this epsilon is unknown.  Both are None without a guarantee.
     id : str
         32 hexadecimal digits, random by default.
     """

@@ -105,7 +105,7 @@ class Comparison:
     >>> comparison = ss.compare(design, release, by="gender")
     >>> comparison.summary[["statistic", "cells"]]
       statistic  cells
-    0     count      3
+    0     count      2
     1      mean      3
     """
 
@@ -210,9 +210,9 @@ def quantity(row: Mapping[Hashable, Any]) -> str:
 
 
 def named(cells: pd.DataFrame, by: Sequence[str]) -> list[str]:
-    """Name every cell of a table, as in "north x women x quantile 0.5".
+    """Name every cell of a table, as in "north x women".
 
-    The last part is the category of a proportion, or the probability of a quantile.
+    The name of a proportion ends with the category, and the name of a quantile with the probability: "quantile 0.5".
     """
     names = []
     for row in cells.to_dict("records"):
@@ -386,7 +386,7 @@ class _Side(NamedTuple):
 
 
 def _weight_in(release: Release) -> str | None:
-    """Return a name for the column of weights that no other column has, or None if the weight is not synthesized."""
+    """Return an unused column name for the weights, or None if the weight is not synthesized."""
     if release.method["weights"] in ("public", "equal"):
         return None
     return "weight" if "weight" not in (*release.outcomes, *release.predictors) else "survey weight"

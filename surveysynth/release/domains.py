@@ -144,12 +144,12 @@ class DomainEstimates(Contents):
         level: float = 0.95,
         df: float | None = None,
     ) -> pd.DataFrame:
-        """Estimate the difference between two categories of a predictor, combined over the m data sets.
+        """Estimate the difference between the domains of two categories, combined over the m data sets.
 
         Parameters
         ----------
-        between : mapping of one predictor to two categories
-            ``{"gender": ("m", "f")}`` is men minus women.
+        between : mapping of one column to two categories
+            ``{"gender": ("m", "f")}`` is men minus women.  The column is one that :meth:`tables` accepts in ``by``.
         by, outcome, statistic, denominator, quantiles, poverty_line, where, level, df
             See :meth:`tables`.
 

@@ -364,7 +364,7 @@ class _Intruder:
 def _averaged(
     measure: Callable[[Balls], Floats], name: str, original: File, synthetic: Files, intruder: _Intruder
 ) -> pd.Series:
-    """Average a measure over the data sets, for every record of the original."""
+    """Compute a measure of risk for every record of the confidential file, averaged over the data sets."""
     known, value = intruder.known, intruder.value
     moving = known_synthesized(synthetic, intruder.known, intruder.synthesized)
     confidential = _frame(original, "original")
@@ -395,7 +395,9 @@ def _averaged(
 
 
 def known_synthesized(synthetic: Files, known: list[str], named: list[str]) -> list[str]:
-    """List the known columns that were synthesized, from the argument ``named`` or from the release.
+    """List the columns in ``known`` that were synthesized.
+
+    A release knows its synthesized columns.  For frames and designs, ``named`` has their names.
 
     Raises
     ------

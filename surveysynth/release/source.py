@@ -402,7 +402,7 @@ class Source:
         }
 
     def published(self) -> dict[str, Any]:
-        """Return the content of ``measurements.json``.  The public columns are left out, as the data sets have them."""
+        """Return the content of ``measurements.json``, without the public columns, which are in other files."""
         return self.tables.as_json() | {
             "epsilon": self.epsilon, "model": self.model, "notes": list(self.notes), "expense": asdict(self.expense),
             "publishable": self.publishable, **({"edits": list(self.edits)} if self.edits else {}),

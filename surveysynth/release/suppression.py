@@ -125,10 +125,10 @@ def complementary(table: pd.DataFrame, by: list[str], hidden: NDArray[np.bool_])
     """Suppress further cells, until no suppressed cell can be computed from the published cells.
 
     A total is a row with "all" for some variable.  Its parts are the rows with the categories of that variable instead.
-    Total minus parts is 0, so A x = 0 for the whole table x.  A suppressed cell i cannot be computed if there is a v
-    with A v = 0 and v_i = 1 that is 0 on every published cell: x + v would be another table with the same published
-    cells.  The v that suppresses the fewest further records is the solution of a linear programme, as usual for
-    complementary suppression (Cox 1995).
+    Total minus parts is 0, so A x = 0 for the whole table x, where A is the matrix of :func:`additions`.  A suppressed
+    cell i cannot be computed if there is a v with A v = 0 and v_i = 1 that is 0 on every published cell: x + v would be
+    another table with the same published cells.  The v that suppresses the fewest further records is the solution of a
+    linear programme, as usual for complementary suppression (Cox 1995).
 
     Parameters
     ----------

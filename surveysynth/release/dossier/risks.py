@@ -55,7 +55,10 @@ class Risks:
 
     @classmethod
     def computed(cls, case: Case, design: SurveyDesign) -> Risks | None:
-        """Compute the risks.  Return None if the order of records is missing, or no number was synthesized."""
+        """Compute the risks of the records in a release.
+
+        Return None if the release has no numeric outcome, or its folder lacks the order of the records.
+        """
         release = case.release
         frame = design.frame
         values = [name for name in release.outcomes if name not in release.categorical and not is_label(frame[name])]
@@ -97,7 +100,7 @@ def risks_of_records(
     risks : Risks, optional
         None if they could not be computed.
     records : pandas.DataFrame, optional
-        For each record, bounds of its log density, if the release has them.
+        For each record, its privacy weight and the bounds of its log density, if the release has them.
     release : Release
     attack : MembershipAttack, optional
     scratch : Path
@@ -148,7 +151,7 @@ def _quantiles(risks: Risks) -> Grid:
 
 
 def _most_at_risk(table: pd.DataFrame, records: pd.DataFrame | None) -> Grid:
-    """List the records with the largest risk of identification, with their other risks and their bounds."""
+    """List the records with the largest risk of identification, with other risks, and bounds of log densities."""
     shown = table if records is None else table.merge(records, on="row", how="left")
     more = [c for c in BOUNDS if c in shown and shown[c].nunique() > 1]
     worst = shown.sort_values("identification", ascending=False, kind="stable").head(WORST)
