@@ -32,8 +32,8 @@ class Expense:
     what : str
         Purpose, such as "noisy tables of income" or "draws".
     blank, replace : float or None
-        Epsilon for two files that differ in one unit, whose confidential values are removed (``blank``) or replaced by
-        others (``replace``).  None if this epsilon is unknown.  Both are None without a guarantee.
+        Epsilon of the change that removes the confidential values of one unit (``blank``), or that replaces them by
+        other values (``replace``).  None if this epsilon is unknown.  Both are None without a guarantee.
     id : str
         32 hexadecimal digits, random by default.
     """
@@ -45,7 +45,10 @@ class Expense:
 
 
 def id_of(what: str, *numbers: NDArray[np.float64]) -> str:
-    """Compute an id from released, never from confidential numbers.  A run with the same seed gives the same id."""
+    """Compute the id of an expense from its purpose and released numbers.  A run with the same seed has the same id.
+
+    ``numbers`` must not be confidential, because the id is published.
+    """
     digest = hashlib.sha256(what.encode())
     for each in numbers:
         digest.update(np.ascontiguousarray(each, dtype=np.float64).tobytes())

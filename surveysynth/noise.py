@@ -22,7 +22,7 @@ def laplace(
     sensitivity : float
         The most by which one record changes a value.  If the sensitivity is 0, the values are returned unchanged.
     epsilon : float
-        Epsilon for one record.  A record changes one value only.
+        Epsilon for one record, on the assumption that a record changes one of the values only.
     rng : numpy.random.Generator, optional
         Generator of a plain draw by numpy, which is not safe and is for tests only.  By default the noise is OpenDP's.
 

@@ -119,9 +119,9 @@ def whole_folder(
 
 @contextmanager
 def kept_folder(path: Path, last: Callable[[Path], None]) -> Iterator[Path]:
-    """Write a folder with a hidden name next to the file ``path``.
+    """Write a hidden folder next to a file, such as a release next to the ledger that is charged for the release.
 
-    The folder is removed at the end, unless ``last`` leaves a file ``unfinished.json`` in it.
+    The folder is removed at the end, unless the function ``last`` leaves a file ``unfinished.json`` in the folder.
 
     Parameters
     ----------
@@ -144,12 +144,15 @@ def kept_folder(path: Path, last: Callable[[Path], None]) -> Iterator[Path]:
 
 
 def paid_folders(path: Path) -> list[Path]:
-    """List the kept unfinished folders next to ``path``, for which a ledger may have been charged.  Remove nothing."""
+    """List hidden folders next to ``path`` with a file ``unfinished.json``: a ledger may have been charged for them."""
     return [staging for staging in sorted(path.parent.glob(f".{path.name}.*")) if (staging / UNFINISHED).is_file()]
 
 
 def discard(folder: Path) -> None:
-    """Remove a kept folder.  ``unfinished.json`` is removed last, so that the folder is found again after a crash."""
+    """Remove a hidden folder that has a file ``unfinished.json``.
+
+    This file is removed last, so that the folder is found again if the process is killed in between.
+    """
     for each in folder.glob("*"):
         if each.name != UNFINISHED:
             _remove(each)
@@ -182,9 +185,9 @@ def finish(
 
 
 def left_behind(path: Path) -> list[Path]:
-    """List the unfinished folders of interrupted runs for ``path`` that may have been charged to a ledger.
+    """List hidden folders of interrupted runs for ``path``, for which a ledger may have been charged.
 
-    Everything else that these runs left next to ``path`` is deleted.
+    Everything else that interrupted runs left next to ``path`` is deleted.  Files of running processes are kept.
     """
     with locked(path.parent):
         return _swept(path)
@@ -353,7 +356,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def _swept(path: Path) -> list[Path]:
-    """Do the work of :func:`left_behind`, after the caller has locked the parent folder."""
+    """Do the same as :func:`left_behind`, but leave it to the caller to lock the parent folder."""
     kept = []
     pattern = re.compile(re.escape(f".{path.name}.") + "[0-9a-f]{8}")
     if (path / "public" / "manifest.json").is_file() and (path / UNFINISHED).is_file():

@@ -28,8 +28,9 @@ def policy_command(
     overwrite: Annotated[bool, typer.Option(help="Replace a file that is there.")] = False,
     seed: Seed = None,
 ) -> None:
-    """Use a historical file to fix everything that protects later releases, so that these releases are strict.
+    """Make a policy from a historical file: all settings that protect later releases of other files.
 
+    The settings do not depend on the later files, so the epsilon of a later release is strict: it holds for any file.
     The later releases are made by synthesize --set privacy.policy=policy.npz. Give the epsilon of each later release,
     and the population total of the historical file.
     """

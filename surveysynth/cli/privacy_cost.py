@@ -37,8 +37,9 @@ def privacy_cost_command(
 ) -> None:
     """Try a fit to records, to see which epsilons and numbers of data sets are possible.  Nothing is released.
 
-    The command needs --set privacy.mechanism=pseudo-posterior; for strict releases use surveysynth check.  With
-    --epsilon or --set privacy.c1=, it shows the result for that one setting on this file.
+    The command needs --set privacy.mechanism=pseudo-posterior, because only its models are fitted to records.  For
+    releases from noisy tables, the default, use surveysynth check.  With --epsilon or --set privacy.c1=, the command
+    shows the result for that one setting on this file.
     """
     options: dict[str, Any] = {
         "formula": formula, "weights": weights, "strata": strata, "psu": psu, "epsilon": epsilon, "bounds": bounds

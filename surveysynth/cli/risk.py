@@ -136,7 +136,7 @@ def _check_largest(risk: pd.Series, max_risk: float | None) -> None:
 
 
 def _ball(radius: Sequence[float] | None, absolute: bool, floor: Sequence[float] | None) -> dict[str, Any]:
-    """Return radius and floor, within which values match, as arguments for the functions that compute risks."""
+    """Return the options of the radius within which values match, as arguments of the functions of risk."""
     if absolute and radius is None:
         raise InputError("--absolute needs --radius, in the unit of the outcome")
     given = (("radius", radius), ("floor", floor))

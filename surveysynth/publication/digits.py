@@ -54,7 +54,7 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
     """Round the numbers of a table, and convert them to texts.  The text of a missing number is empty.
 
     The number of decimals is ``attrs["digits"]`` of the table, or by default the result of :func:`decimals`.  Totals
-    that are fixed by construction are shown without standard error and interval.
+    that are public or calibrated have no sampling error.  They are shown without standard error and interval.
     """
     out = table.astype(dict.fromkeys(NUMBERS, object))
     for rows, block in blocks(table):

@@ -173,7 +173,10 @@ def pdf(page: str, path: Path) -> str:
 
 
 def _by_package(page: str) -> bytes:
-    """Make the PDF in this process: under R, another process would load R's libraries.  Return b"" on failure."""
+    """Make the PDF by the Python package WeasyPrint, or return b"" if this fails.
+
+    The package is called in this process.  If Python runs within R, a new process would load R's libraries.
+    """
     try:
         import weasyprint
 

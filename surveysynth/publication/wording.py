@@ -76,7 +76,10 @@ def _checked(path: Path) -> dict[str, Any]:
 
 
 def _texts(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all texts by "section.name".  The glossary as a whole counts as one text."""
+    """Return all texts of a wording file by "section.name".
+
+    The terms of the glossary are left out, because a translation may have other terms; the glossary is one entry.
+    """
     texts: dict[str, Any] = {}
     for section, value in sections.items():
         if section == FREE and isinstance(value, dict):

@@ -131,7 +131,7 @@ def _set_sheets_of_texts(book: Any, document: Document) -> None:
 
 
 def _set_texts(sheet: Any, texts: Iterable[str], *, terms: bool) -> None:
-    """Set row heights and column widths for a column of texts.  With ``terms``, it is the second column."""
+    """Set row heights and column widths of a sheet of texts.  With ``terms``, the texts are in the second column."""
     if terms:
         sheet.set_column(0, 0, TERM)
     sheet.set_column(int(terms), int(terms), TEXT)

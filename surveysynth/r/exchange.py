@@ -193,7 +193,10 @@ def _encode(series: pd.Series, name: str) -> Column:
 
 
 def _name(dtype: Any) -> str:
-    """The name from which pandas makes the type again.  ``str(dtype)`` is the same for several text types."""
+    """Return a name of a pandas type, from which pandas can make the type again.
+
+    ``str(dtype)`` does not suffice, because several text types have the same text.
+    """
     if isinstance(dtype, pd.ArrowDtype) and pa.types.is_string(dtype.pyarrow_dtype):
         return "utf8[pyarrow]"
     if isinstance(dtype, pd.StringDtype) and dtype.na_value is pd.NA:
@@ -202,7 +205,10 @@ def _name(dtype: Any) -> str:
 
 
 def _zone(tz: Any) -> str:
-    """The name of a time zone in R.  It is UTC for naive times and for zones without a name (R reads UTC+1 as west)."""
+    """Return the name of a time zone for R.  The name is UTC for naive times, and for zones without a name.
+
+    A zone without a name, such as UTC+1, would be read by R as west of Greenwich.
+    """
     try:
         return ZoneInfo(str(tz)).key
     except (KeyError, ValueError, OSError):
@@ -210,7 +216,7 @@ def _zone(tz: Any) -> str:
 
 
 def _not_in_r(texts: list[str]) -> bool:
-    """Whether a text contains a null character, at which R cuts it off, or half a character (a lone surrogate)."""
+    """Whether R cannot represent one of the texts: it has a null character, or half a character (a lone surrogate)."""
     whole = "".join(texts)
     with suppress(UnicodeEncodeError):
         whole.encode()
@@ -348,7 +354,7 @@ def _restored(series: pd.Series, column: Column) -> pd.Series:
 
 
 def _recategorized(series: pd.Series, dtype: str) -> pd.Series:
-    """Restore the original type of a factor's categories, if the texts of the restored categories are the same."""
+    """Convert the categories of a factor to their original pandas type, if they have the same texts as before."""
     text = series.cat.categories
     try:
         was: Any = pd.api.types.pandas_dtype(dtype)

@@ -56,10 +56,11 @@ def spends(release: Contents) -> dict[str, Any]:
 def charge(
     staging: Path, spent: dict[str, Any], ledger: Ledger, entered: list[Entry], *, overwrite: bool = False
 ) -> None:
-    """Charge a staged release to a ledger, and write the reference of the ledger entry into its manifest.
+    """Charge a ledger for a staged release, and write number and checksum of the ledger entry into its manifest.
 
-    ``spent`` has the arguments of :meth:`surveysynth.Ledger.spend`.  The new entry is appended to the list ``entered``
-    as soon as the ledger has it, even if a later step fails.
+    The staged release is complete, in the hidden folder ``staging``.  ``spent`` has the arguments of
+    :meth:`surveysynth.Ledger.spend`.  The new ledger entry is appended to the list ``entered`` as soon as it exists,
+    even if a later step fails.
 
     Raises
     ------
@@ -86,15 +87,15 @@ def charge(
 
 
 def unfinished(path: Path) -> Path | None:
-    """Return the staged folder of an interrupted run for this path, or None if there is no such folder.
+    """Return the hidden folder of a release for this path that was charged to a ledger, but not moved to the path.
 
-    Only folders of runs that were charged are returned.  Other staged folders are removed.
+    Return None if there is no such folder.  Hidden folders of other interrupted runs for this path are removed.
 
     Raises
     ------
     InputError
-        Several folders were charged; or the ledger of a staged folder is missing, or was replaced by another file.
-        Such a folder is not removed.
+        Several such folders exist; or the ledger of a hidden folder is missing, or was replaced by another file.
+        None of these folders is removed.
     PrivacyError
         The ledger is damaged.
     """
@@ -157,7 +158,10 @@ def resume(path: str | Path, *, ledger: Ledger | None = None, entry: int | None 
 
 
 def _charged(path: Path) -> list[Path]:
-    """List the charged staged folders of a release path or of a ledger.  Remove the other staged folders."""
+    """List hidden folders next to a path (of a release or a ledger) that have a release charged to a ledger.
+
+    Hidden folders next to the path whose release was not charged are removed.
+    """
     charged = []
     for staging in left_behind(path):
         ledger, note = _note(staging)
@@ -175,7 +179,7 @@ def _charged(path: Path) -> list[Path]:
 
 
 def _entry_and_note(staging: Path) -> tuple[Entry, dict[str, Any]]:
-    """Return the ledger entry of a charged staged folder, and the content of its ``unfinished.json``."""
+    """Return the ledger entry of a charged release in a hidden folder, and the content of its unfinished.json."""
     ledger, note = _note(staging)
     entry = ledger.find(note["salt"])
     assert entry is not None  # _charged() has found it
@@ -183,7 +187,7 @@ def _entry_and_note(staging: Path) -> tuple[Entry, dict[str, Any]]:
 
 
 def _finished(staging: Path, path: Path) -> Path:
-    """Move a staged folder to its path."""
+    """Move a charged release from its hidden folder to its path, and return the path."""
     entry, note = _entry_and_note(staging)
     try:
         finish(staging, path, replace=note["overwrite"], mode=PUBLIC, last=lambda folder: _name(entry, folder))
@@ -197,7 +201,7 @@ def _finished(staging: Path, path: Path) -> Path:
 
 
 def _published(path: Path, ledger: Ledger, number: int | None) -> Path:
-    """Copy a release from the staged folder next to its ledger to a path, and remove the staged folder."""
+    """Copy a release from the hidden folder next to its ledger to a path, and remove the hidden folder."""
     kept = {entry.number: (entry, staging) for staging in _charged(ledger.path.absolute())
             for entry, _ in [_entry_and_note(staging)] if entry.survey == ledger.survey}  # fmt: skip
     listed = "; ".join(f"entry {each.number}, {each.what}" for each, _ in kept.values())
@@ -230,7 +234,7 @@ def _is_entry(entry: Entry, path: Path) -> bool:
 
 
 def _note(staging: Path) -> tuple[Ledger, dict[str, Any]]:
-    """Return the ledger named in ``unfinished.json`` of a staged release, and the whole content of that file."""
+    """Read ``unfinished.json`` of a release in a hidden folder.  Return its ledger, and the content of the file."""
     note = json.loads((staging / UNFINISHED).read_text(encoding="utf-8"))
     if not Path(note["ledger"]).is_file():
         raise InputError(
@@ -241,7 +245,7 @@ def _note(staging: Path) -> tuple[Ledger, dict[str, Any]]:
 
 
 def _name(entry: Entry, staging: Path) -> None:
-    """Write the reference of the ledger entry into the manifest of a staged release."""
+    """Write number and checksum of a ledger entry into the manifest of a release in the folder ``staging``."""
     file = staging / "public" / "manifest.json"
     entries = {name: value for name, value in json.loads(unsealed(file)).items() if name != "checksum"}
     with whole_file(file, mode=0o666) as stream:

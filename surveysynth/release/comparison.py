@@ -64,13 +64,13 @@ class Comparison:
         estimate of the release minus that of the file, in standard errors of the file.  ``overlap`` says how far the
         two intervals overlap (Karr et al. 2006), and ``se_ratio`` is ``se_release / se``.  ``holds`` says whether the
         interval of the release contains the estimate of the file.  ``holds`` is missing for a cell without an interval
-        and for a number that the design fixes, such as a public total.  ``modelled`` is true for a cell whose
-        variables no noisy table counts together.
+        and for a number that the design fixes, such as a public total.  ``modelled`` is True if the estimate of the
+        release comes from the model alone, because each noisy table has only some of the variables of the cell.
     summary : pandas.DataFrame
         One row for each statistic and outcome.  ``cells`` counts the cells in which ``holds`` is not missing, and
-        ``misses`` those in which it is false.  ``by_chance`` is 5% of ``cells``.  If cells were independent, there
-        would be more than ``most`` misses with a probability below 1%.  ``std_diff`` (absolute), ``overlap`` and
-        ``se_ratio`` are medians over the cells.
+        ``misses`` those in which it is false.  ``by_chance`` is the expected number of misses, 5% of ``cells``.  If
+        cells were independent, there would be more than ``most`` misses with a probability below 1%.  ``std_diff``
+        (absolute), ``overlap`` and ``se_ratio`` are medians over the cells.
     distributions : pandas.DataFrame
         One row for each numeric outcome, and one for the weight if it is synthesized.  ``largest`` and ``mean_square``
         are distances between the weighted empirical distribution functions of the file and of the release (Woo et al.
@@ -184,7 +184,7 @@ class Comparison:
     __repr__ = __str__
 
     def _lines(self, row: Mapping[Hashable, Any]) -> list[str]:
-        """The lines about one statistic of an outcome."""
+        """Lines of the printed comparison: how often the intervals of one statistic hold, and which cells they miss."""
         rows = self.cells[(self.cells["statistic"] == row["statistic"]) & (self.cells["outcome"] == row["outcome"])]
         text, judged, fixed = f"{quantity(row)}: ", int(row["cells"]), len(rows) - int(row["cells"])
         if judged:
@@ -205,12 +205,15 @@ class Comparison:
 
 
 def quantity(row: Mapping[Hashable, Any]) -> str:
-    """The statistic of a row with its outcome: "mean of income", or "count"."""
+    """Name the statistic and outcome of a row of a table: "mean of income", or "count"."""
     return f"{row['statistic']} of {row['outcome']}" if row["outcome"] else str(row["statistic"])
 
 
 def named(cells: pd.DataFrame, by: Sequence[str]) -> list[str]:
-    """A name for every cell, as "north x women", with its category or probability."""
+    """Name every cell of a table, as in "north x women".
+
+    The name of a proportion ends with the category, and the name of a quantile with the probability: "quantile 0.5".
+    """
     names = []
     for row in cells.to_dict("records"):
         more = [str(row["category"])] if row.get("category", "") not in ("", None) else []
@@ -373,21 +376,27 @@ def _summary(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 class _Side(NamedTuple):
-    """Outcomes, synthesized weight (if any) and predictors of the file or of one data set; the weights sum to 1."""
+    """Records to compare, from the confidential file or from one data set of the release.
+
+    ``frame`` has outcomes, predictors and, if it is synthesized, the weight.  ``weights`` are scaled to the sum 1.
+    """
 
     frame: pd.DataFrame
     weights: Floats
 
 
 def _weight_in(release: Release) -> str | None:
-    """Return a name for the column of weights that no other column has, or None if the weight is not synthesized."""
+    """Return an unused column name for the weights, or None if the weight is not synthesized."""
     if release.method["weights"] in ("public", "equal"):
         return None
     return "weight" if "weight" not in (*release.outcomes, *release.predictors) else "survey weight"
 
 
 def _sides(design: SurveyDesign, release: Release) -> tuple[_Side, list[_Side]]:
-    """Return the complete records with a positive weight, of the file and of each data set (sampled if many)."""
+    """Return the records to compare, of the file and of each data set: complete, and with a positive weight.
+
+    If the file or a data set has more than ``LARGEST_SAMPLE`` records, a random sample of its records is returned.
+    """
     name, rng = _weight_in(release), np.random.default_rng(0)
 
     def side(survey: SurveyDesign) -> _Side:
@@ -406,7 +415,7 @@ def _sides(design: SurveyDesign, release: Release) -> tuple[_Side, list[_Side]]:
 
 
 def _distributions(numbers: Sequence[str], file: _Side, datasets: Sequence[_Side]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Distances between the distribution functions of file and release, and the distribution functions."""
+    """Return the tables ``distributions`` and ``curves`` of a :class:`Comparison`, for the columns ``numbers``."""
     rows, curves = [], []
     for name in numbers:
         values = [side.frame[name].to_numpy(dtype=float) for side in (file, *datasets)]
@@ -437,7 +446,10 @@ def distribution(values: Floats, weights: Floats, points: Floats) -> Floats:
 
 
 def _propensity(release: Release, file: _Side, datasets: Sequence[_Side]) -> pd.DataFrame:
-    """Propensity score mean squared error for each outcome, for the weight, and for all together, averaged over m."""
+    """Mean over the data sets of the propensity score mean squared error, in a row for each outcome or weight.
+
+    A last row is for all of them together.
+    """
     outcomes = [str(name) for name in file.frame if name not in release.predictors]
     together = {name: [name] for name in outcomes} | ({"all together": outcomes} if len(outcomes) > 1 else {})
     rows, public = [], list(release.predictors)
@@ -454,8 +466,9 @@ def _propensity(release: Release, file: _Side, datasets: Sequence[_Side]) -> pd.
 def propensity(file: pd.DataFrame, data: pd.DataFrame, outcomes: Sequence[str]) -> tuple[float, float]:
     """Propensity score mean squared error by logistic regression, and its expected value.
 
-    Columns other than ``outcomes`` are predictors, which the synthesizer did not change.  The expected value therefore
-    counts only the columns of the regression that are made from outcomes.
+    The propensity score p_i is the probability that record i is synthetic, as predicted from its columns.  Columns
+    other than ``outcomes`` are predictors, which the synthesizer did not change.  The expected value therefore counts
+    only the columns of the regression that are made from outcomes.
 
     Parameters
     ----------
@@ -466,8 +479,9 @@ def propensity(file: pd.DataFrame, data: pd.DataFrame, outcomes: Sequence[str]) 
     Returns
     -------
     float, float
-        The mean of (p_i - c)^2 over both files, with c = n' / (n + n'); and k (1 - c)^2 c / (n + n') for k columns made
-        from outcomes (Snoke et al. 2018, theorem 1; k in the theorem includes the constant).
+        The mean of (p_i - c)^2 over both files, where c = n' / (n + n'); and its expected value
+        k (1 - c)^2 c / (n + n'), where k columns of the regression are made from outcomes (Snoke et al. 2018, theorem
+        1; k in the theorem includes the constant).
     """
     import statsmodels.api as sm
 
@@ -496,7 +510,10 @@ def _labels(column: pd.Series) -> bool:
 
 
 def _columns_of(column: pd.Series, *, squares: bool) -> Floats:
-    """Columns of the regression for one variable: indicators of all categories but one, or ranks (with squares)."""
+    """Columns of one variable in the propensity regression: indicators of all categories but one, or ranks.
+
+    With ``squares``, the squares of the ranks are added.
+    """
     if _labels(column):
         return np.asarray(pd.get_dummies(column.astype(str), drop_first=True).to_numpy(dtype=float))
     rank = 2 * rankdata(column.to_numpy(dtype=float)) / (len(column) + 1) - 1
@@ -521,7 +538,11 @@ def _joint(release: Release, file: _Side, datasets: Sequence[_Side]) -> pd.DataF
 
 
 def association(first: pd.Series, second: pd.Series, weights: Floats) -> tuple[str, float]:
-    """The weighted association of two columns: rank correlation, share of the variance of ranks, or Cramér's V."""
+    """Return the name and value of a weighted measure of association of two columns.
+
+    The measure is the rank correlation of two numbers, or Cramér's V of two categorical columns.  For a number and a
+    categorical column, it is the share of the variance of the number's ranks that the categories explain.
+    """
     labels = [_labels(column) for column in (first, second)]
     if all(labels):
         table = pd.crosstab(first.astype(str), second.astype(str), values=weights, aggfunc="sum").fillna(0).to_numpy()
@@ -549,7 +570,10 @@ def _ranks(column: pd.Series, weights: Floats) -> Floats:
 
 
 def _grids(first: str, second: str, file: _Side, datasets: Sequence[_Side]) -> tuple[Floats, Floats]:
-    """Shares (10, 10) of the weights of file and of release, in classes by the deciles of the file's two columns."""
+    """Weighted joint distributions (10, 10) of two columns, in the file and in the release.
+
+    The classes of a column are separated by its deciles in the file.
+    """
     tenths = np.arange(1, CLASSES) / CLASSES
     cuts = {name: np.quantile(file.frame[name].to_numpy(dtype=float), tenths) for name in (first, second)}
 

@@ -233,21 +233,22 @@ class Contents:
 
     @property
     def _missing(self) -> str:
-        """The treatment of missing outcomes: "drop" if they mean that the outcome does not apply, else "fail"."""
+        """Treatment of missing outcomes: "drop" if they mean that the outcome does not apply, else "fail"."""
         return "drop" if MISSING in self.method.get("elsewhere", {}).values() else "fail"
 
     @property
     def _missing_outcomes(self) -> Missing:
-        """The treatment of missing outcomes in tables.  With "available", each outcome uses its own records."""
+        """Argument ``missing`` for tables: "available" if outcomes do not apply to all records, else "fail"."""
         return "available" if self._missing == "drop" else "fail"
 
     @cached_property
     def redrawn(self) -> tuple[SurveyDesign, ...]:
-        """Versions of the first data set, simulated with other values of the noise in the measured tables.
+        """Versions of the first data set, from which the variance due to the noise in the noisy tables is computed.
 
-        The tuple is empty if no tables were measured.  The noise in the tables affects all data sets alike, so the
-        variance between data sets does not include the variance due to this noise.  To include it, add the variance of
-        an estimate over these versions; :meth:`tables`, :meth:`differences` and :meth:`regression` do so.
+        Each version is simulated as if the noise in the tables had other values.  The tuple is empty for a release
+        that was not drawn from noisy tables.  The noise affects all data sets alike, so the variance between data sets
+        does not include the variance due to this noise.  To include it, add the variance of an estimate over these
+        versions; :meth:`tables`, :meth:`differences` and :meth:`regression` do so.
         """
         if self.measured is None:
             return ()
@@ -255,13 +256,13 @@ class Contents:
 
     @cached_property
     def _redrawn_for_tables(self) -> tuple[SurveyDesign, ...]:
-        """The versions :attr:`redrawn`, with a subset of the records if there are many records."""
+        """The same as :attr:`redrawn`, but with a subset of the records if there are many records, to save time."""
         if self.measured is None or not self.measured.is_large(self.datasets[0].n):
             return self.redrawn
         return tuple(self._derived_again(design) for design in self.measured.redrawn(self.datasets[0], subset=True))
 
     def _derived_again(self, design: SurveyDesign) -> SurveyDesign:
-        """Compute the derived columns of a design anew from its other columns."""
+        """Compute the columns of :meth:`assign` anew from the other columns of a design."""
         if not self.derived:
             return design
         frame = design.frame.drop(columns=[*self.derived], errors="ignore")
@@ -270,14 +271,14 @@ class Contents:
 
     @property
     def _labels(self) -> list[str]:
-        """The names of outcomes and derived columns that are categories or boolean."""
+        """Names of outcomes that are categories, and of columns of :meth:`assign` that are categories or boolean."""
         first = self.datasets[0]
         derived = [name for name in self.derived if is_label(first.column(name))]
         derived += [name for name in self.derived if pd.api.types.is_bool_dtype(first.column(name).dtype)]
         return [*self.categorical, *derived]
 
     def _preserved(self, by: str | Sequence[str] | None) -> list[str]:
-        """Return the names as a list.  Raise InputError for a name by which tables cannot be broken down."""
+        """Return ``by`` as a list.  Raise InputError for a variable by which tables cannot be broken down."""
         names, known = as_list(by), (*self.predictors, *self.categorical, *self.derived)
         for name in names:
             if name not in known:
@@ -288,7 +289,10 @@ class Contents:
         return names
 
     def _synthesized(self, outcome: str | Sequence[str] | None) -> list[str]:
-        """Return the names, by default all outcomes.  Raise InputError if one is neither outcome nor derived column."""
+        """Return names of outcomes as a list, by default all.
+
+        Raise InputError for a name that is neither an outcome nor a column of :meth:`assign`.
+        """
         outcomes, known = as_list(outcome) or list(self.outcomes), (*self.outcomes, *self.derived)
         for name in outcomes:
             if name not in known:
@@ -296,7 +300,10 @@ class Contents:
         return outcomes
 
     def _check_functions(self, columns: Sequence[str]) -> None:
-        """Raise InputError for a derived column without a function, if standard errors need the function."""
+        """Raise InputError for a column of :meth:`assign` whose function is lost, if standard errors need the function.
+
+        They need it for a release that was drawn from noisy tables.
+        """
         for name in columns:
             if self.measured is not None and name in self.derived and self.derived[name] is None:
                 raise InputError(
@@ -305,12 +312,13 @@ class Contents:
                 )
 
     def count_designs(self) -> tuple[SurveyDesign, ...]:
-        """The data sets with the design roles from which counts are estimated.
+        """The designs from which standard errors of counts are computed.
 
         Returns
         -------
         tuple of SurveyDesign
-            One design for each data set.  Without ``count_roles``, the designs are the data sets themselves.
+            Each data set, with the weights and other design roles in ``count_roles``.  If ``count_roles`` is None,
+            these are the data sets themselves.
         """
         if self.count_roles is None:
             return self.datasets
@@ -371,7 +379,7 @@ def check_m(m: int) -> int:
 
 
 def kept_columns(release: Contents) -> list[str]:
-    """List the columns that are published unchanged: predictors, fpc, and a public weight."""
+    """List the columns that are published unchanged: predictors, finite population corrections, and a public weight."""
     design = release.datasets[0]
     weight = [str(design.weights_name)] if release.method["weights"] == "public" else []
     return list(dict.fromkeys([*release.predictors, *design.fpc_names, *weight]))

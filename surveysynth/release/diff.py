@@ -254,8 +254,8 @@ def _with_noise(
     """Estimate tables with a column ``noise``, the standard error due to synthesis.
 
     Its square is the combined variance minus the mean variance within data sets.  This is b / m, where b is the
-    variance between the m data sets (Reiter & Raghunathan 2007).  If tables were measured, it also includes the
-    variance due to the noise in these tables.  With one data set, ``noise`` is NaN.
+    variance between the m data sets (Reiter & Raghunathan 2007).  If the data sets were drawn from noisy tables, it
+    also includes the variance due to the noise in these tables.  With one data set, ``noise`` is NaN.
     """
     asked: dict[str, Any] = {"outcome": None if as_list(statistic) == ["count"] else outcomes, "statistic": statistic}
     if statistic is None:

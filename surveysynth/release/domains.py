@@ -144,12 +144,12 @@ class DomainEstimates(Contents):
         level: float = 0.95,
         df: float | None = None,
     ) -> pd.DataFrame:
-        """Estimate the difference between two categories of a predictor, combined over the m data sets.
+        """Estimate the difference between the domains of two categories, combined over the m data sets.
 
         Parameters
         ----------
-        between : mapping of one predictor to two categories
-            ``{"gender": ("m", "f")}`` is men minus women.
+        between : mapping of one column to two categories
+            ``{"gender": ("m", "f")}`` is men minus women.  The column is one that :meth:`tables` accepts in ``by``.
         by, outcome, statistic, denominator, quantiles, poverty_line, where, level, df
             See :meth:`tables`.
 
@@ -242,7 +242,11 @@ class DomainEstimates(Contents):
         return jointly(designs, outcomes, names, asked, synthesized=tuple(moving), redrawn=self.redrawn)
 
     def _completed(self, make: Callable[..., pd.DataFrame]) -> Callable[..., pd.DataFrame]:
-        """Return a function that calls ``make`` with a subset of records, or with all if a standard error is NaN."""
+        """Return a function that makes a table by ``make``, and makes it again if a standard error is missing.
+
+        The first time, the variance due to the noise in noisy tables is computed from a subset of the records; the
+        second time, from all records.
+        """
         fewer = self._redrawn_for_tables
 
         def made() -> pd.DataFrame:
@@ -255,10 +259,10 @@ class DomainEstimates(Contents):
         return made
 
     def _modelled(self, table: pd.DataFrame, names: list[str]) -> NDArray[np.bool_] | None:
-        """Return for each row of the table whether its estimate follows from the model alone.
+        """Return True for each row of a table of estimates whose estimate comes from the model alone.
 
-        That is so if no noisy table counts the variables of the row together.  It is False for the total and for
-        derived columns.  The result is None if no tables were measured.
+        This is the case if each noisy table has only some of the variables of the row.  The total, and rows with a
+        column of :meth:`assign`, are False.  The result is None for a release that was not drawn from noisy tables.
         """
         if self.measured is None:
             return None
@@ -277,7 +281,10 @@ class DomainEstimates(Contents):
     def _asked(
         self, outcome: str | Sequence[str] | None, statistic: str | Sequence[str] | None, by: Sequence[str]
     ) -> list[tuple[list[str], list[str]]]:
-        """Group outcomes with their statistics: by default counts, means of numbers, and proportions of categories."""
+        """List the statistics to estimate, as pairs of some outcomes with their statistics.
+
+        The default is counts and means of numbers, and proportions of categories.
+        """
         outcomes = self._synthesized(outcome)
         if outcome is None:
             outcomes = [name for name in outcomes if name not in by]

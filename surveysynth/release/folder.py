@@ -85,7 +85,9 @@ def write_folder(
 
 
 def enter(release: Kept, table: pd.DataFrame, document: Document, ledger: Ledger) -> Kept:
-    """Stage a release next to a ledger, charge the ledger, and return the release with its ledger entry.
+    """Charge a ledger for a release that has no folder yet, and return the release with its ledger entry.
+
+    Before the charge, the files of the release are written to a hidden folder next to the ledger.
 
     Raises
     ------
@@ -117,7 +119,7 @@ def enter(release: Kept, table: pd.DataFrame, document: Document, ledger: Ledger
 
 
 def _not_written(path: Path, staging: Path | None, error: OSError, *, charged: bool) -> SurveySynthError:
-    """Return the error to raise if writing failed.  It names the file, and says whether the ledger was charged."""
+    """Return the error to raise if a release cannot be written.  Its message says whether a ledger was charged."""
     why = f"{str(error.filename or path)!r}: {error.strerror or error}"
     if not charged:
         return InputError(f"the release was not written ({why}); nothing is left of it, and no ledger was charged")

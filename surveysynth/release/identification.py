@@ -349,10 +349,10 @@ class _Intruder:
         return cls(known, value, synthesized, radius, truth(relative, "relative"), floor)
 
     def ends(self, numbers: list[str], y: Floats) -> tuple[Floats, Floats]:
-        """Return the lower and upper limits of the balls around the true values y.
+        """Return the lower and upper limits within which values match the true values y.
 
-        y has a column for each name in ``numbers``: the columns ``value``, then the known columns of synthesized
-        numbers.
+        y has a row for each record, and a column for each name in ``numbers``.  These are the columns ``value``, then
+        the synthesized numeric columns that the intruder knows.
         """
         each = "value" if numbers == self.value else f"of {listing(numbers)}"
         radius, floor = (
@@ -364,7 +364,7 @@ class _Intruder:
 def _averaged(
     measure: Callable[[Balls], Floats], name: str, original: File, synthetic: Files, intruder: _Intruder
 ) -> pd.Series:
-    """Average a measure over the data sets, for every record of the original."""
+    """Compute a measure of risk for every record of the confidential file, averaged over the data sets."""
     known, value = intruder.known, intruder.value
     moving = known_synthesized(synthetic, intruder.known, intruder.synthesized)
     confidential = _frame(original, "original")
@@ -395,7 +395,9 @@ def _averaged(
 
 
 def known_synthesized(synthetic: Files, known: list[str], named: list[str]) -> list[str]:
-    """List the known columns that were synthesized, from the argument ``named`` or from the release.
+    """List the columns in ``known`` that were synthesized.
+
+    A release knows its synthesized columns.  For frames and designs, ``named`` has their names.
 
     Raises
     ------
@@ -423,7 +425,11 @@ def _is_category(name: str, original: pd.DataFrame, files: list[pd.DataFrame], s
 
 
 def _both(pattern: Codes, truth: pd.DataFrame, synthetic: pd.DataFrame, categories: list[str]) -> tuple[Codes, Codes]:
-    """Return pattern codes that include the synthesized categories, for the true and for the synthetic records."""
+    """Return the patterns of the true and of the synthetic records, as codes.
+
+    Records of one pattern have the same code.  ``pattern`` has the codes by the known columns that were not
+    synthesized.  The codes that are returned also distinguish the values of ``categories``, known synthesized columns.
+    """
     if not categories:
         return pattern, pattern
     joint = (np.concatenate(_comparable(truth[c], synthetic[c])) for c in categories)
@@ -443,7 +449,10 @@ def _frame(file: object, name: str) -> pd.DataFrame:
 
 
 def _aligned(original: pd.DataFrame, synthetic: Files) -> tuple[Codes, list[pd.DataFrame]]:
-    """Return the rows of the original that the data sets contain, and the data sets in the order of these rows."""
+    """Sort the records of every data set in the order of the confidential file.
+
+    Return the row numbers of the confidential records that are in the data sets, and the sorted data sets.
+    """
     if isinstance(synthetic, Release):
         return _realigned(original, synthetic)
     files = [synthetic] if isinstance(synthetic, (pd.DataFrame, SurveyDesign)) else synthetic
@@ -490,7 +499,10 @@ def _check_there(frame: pd.DataFrame, columns: list[str], file: str) -> None:
 
 
 def _values(frame: pd.DataFrame, known: list[str], value: list[str], kept: Codes, file: str) -> Floats:
-    """Return the columns ``value`` of the records ``kept`` as an array.  Raise InputError if values are missing."""
+    """Return the columns ``value`` of the records ``kept`` as an array.
+
+    Raise InputError if one of these records has a missing value in ``known`` or ``value``.
+    """
     used = np.zeros(len(frame), dtype=bool)
     used[kept] = True
     for column in known:
@@ -520,7 +532,7 @@ def _check_same(
 ) -> None:  # fmt: skip
     """Raise InputError for a column that differs between true and synthetic records.
 
-    ``kept`` has the rows of these records in the original, which has n rows.
+    ``kept`` has the row numbers of these records in the confidential file of n records.
     """
     for column in columns:
         differs = np.zeros(n, dtype=bool)

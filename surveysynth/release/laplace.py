@@ -121,7 +121,10 @@ class LaplaceTables:
 
 @dataclass(frozen=True)
 class Noisy:
-    """A noisy statistic in the D domains of all levels: a point estimate and R replicate estimates."""
+    """A statistic with Laplace noise in D domains: all cells, margins and the total of a table.
+
+    Each domain has a point estimate and R replicate estimates, all with noise.
+    """
 
     point: Floats  # (D,)
     replicated: Floats  # (R, D)
@@ -260,7 +263,11 @@ def _table(
     labels: pd.DataFrame, n: NDArray[np.intp], estimates: dict[str, tuple[Floats, Floats]], noisy: dict[str, Noisy],
     degf: int,
 ) -> pd.DataFrame:  # fmt: skip
-    """Make the table of counts (key "") and means, with intervals.  n is the number of records in each domain."""
+    """Make the table of noisy counts and means, with intervals.
+
+    ``estimates`` and ``noisy`` have a key for the mean of each outcome, and "" for counts.  ``n`` is the number of
+    records in each domain.
+    """
     parts = []
     for name, (estimate, v) in estimates.items():
         df = np.minimum((~np.isnan(noisy[name].replicated)).sum(axis=0), degf).astype(np.float64)
@@ -281,10 +288,10 @@ def _query(
     epsilon: float,
     point_share: float,
 ) -> tuple[dict[str, Noisy], pd.DataFrame]:
-    """Query counts, and means or totals of each outcome, with noise in every level.
+    """Compute counts, and means or totals of each outcome, with Laplace noise in all cells and margins.
 
     Return the noisy statistics by outcome, with the key "" for counts, and the privacy budget spent on them.  The local
-    form queries means, the strict form totals.
+    form (without ``box``, the public bounds) has means, the strict form has totals.
     """
     w, R = design.weights, boot.R
     shares = iter(_shares(epsilon, (1 + len(y)) * len(partitions), point_share, R))
@@ -308,7 +315,7 @@ def _query(
 
 
 def may_be_blank(box: dict[str, Bounds]) -> bool:
-    """Whether strict sensitivities also hold for blanking a record.  They do if the bounds allow a weight of 0."""
+    """Whether the guarantee of strict tables covers the blanking of a record, too: the bounds allow a weight of 0."""
     return box["weight"][0] == 0
 
 
@@ -323,11 +330,11 @@ def _strict_guarantee(epsilon: float, outcomes: list[str], names: list[str], box
 
 
 def add_up(x: Floats, noise: Floats, A: csr_array) -> tuple[Floats, Floats]:
-    """Adjust noisy values by weighted least squares, so that parts add up to totals: A x' = 0.
+    """Adjust noisy values x by weighted least squares, so that the parts of a table add up to its totals.
 
-    The adjusted values x' minimize sum (x' - x)^2 / noise.  The solution is x' = x - V A' K^+ A x, with V = diag(noise)
-    and K = A V A'.  K^+ is the pseudo-inverse of K, because some equations follow from others.  Return x' and the
-    variances of its noise.
+    The adjusted values x' minimize sum (x' - x)^2 / noise, given A x' = 0.  The solution is x' = x - V A' K^+ A x, with
+    V = diag(noise) and K = A V A'.  K^+ is the pseudo-inverse of K, because some equations follow from
+    others.  Return x' and the variances of the noise in x'.
 
     Parameters
     ----------
@@ -348,7 +355,10 @@ def add_up(x: Floats, noise: Floats, A: csr_array) -> tuple[Floats, Floats]:
 
 
 def _with_noise(exact: Exact, eps_point: float, eps_replicate: float) -> tuple[Floats, Floats, Floats]:
-    """Add noise to the exact values of one level, and return the fields of :class:`Noisy`."""
+    """Add Laplace noise to exact point and replicate estimates, and return the fields of :class:`Noisy`.
+
+    ``eps_point`` is the epsilon of a point estimate, and ``eps_replicate`` of one replicate estimate.
+    """
     point, point_noise = laplace(exact.point, exact.sensitivity, eps_point)
     exists = ~np.isnan(exact.replicated)
     filled = np.where(exists, exact.replicated, 0.0)
@@ -391,10 +401,11 @@ def _strict_estimates(
 
 
 def _shares(epsilon: float, pairs: int, point_share: float, replicates: int) -> list[tuple[float, float]]:
-    """Return the epsilon of a point estimate and of one replicate, for every level of every table.
+    """Divide epsilon: return ``pairs`` pairs of the epsilon of a point estimate and of one replicate estimate.
 
-    The shares are multiples of the last binary digit of epsilon, so that they add up to epsilon exactly.  Remainders of
-    the division go to the points.  Raise InputError if epsilon is too small for the division.
+    Each pair is for one statistic in the cells, in one margin, or in the total of a table.  All numbers are multiples
+    of the last binary digit of epsilon, so that they add up to epsilon exactly.  What remains of the division goes to
+    the point estimates.  Raise InputError if epsilon is too small for the division.
     """
     unit = math.ulp(epsilon)
     each, left = divmod(round(epsilon / unit), pairs)
@@ -409,7 +420,7 @@ def _shares(epsilon: float, pairs: int, point_share: float, replicates: int) -> 
 
 
 def _level(partition: Partition) -> str:
-    """Return the name of a level, which lists the variables that form its domains."""
+    """List the variables that form the domains of a partition, as "region, sex"; "total" without variables."""
     first = partition.labels.iloc[0]
     return ", ".join(str(name) for name in first.index if first[name] != TOTAL) or "total"
 

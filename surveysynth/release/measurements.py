@@ -76,9 +76,9 @@ class Measurements:
         -------
         pandas.DataFrame
             ``variable, by, level, kind, cell, count, noise_sd``.  Column ``count`` has noisy counts, which can be
-            negative.  For the kind "scores" it has sums of scores, and counts of special values; for the kind
-            "products" it has sums of products of the scores of weight and outcome.  ``noise_sd`` is the standard
-            deviation of the noise.
+            negative.  For the kind "scores" it has sums of scores (a score is a bounded linear function of a record's
+            amount), and counts of special values.  For the kind "products" it has sums of products of the scores of
+            weight and outcome.  ``noise_sd`` is the standard deviation of the noise.
         """
         parts, tables = [], self.source.tables
         for variable, variable_entry in zip(tables.variables, tables.as_json()["variables"], strict=True):

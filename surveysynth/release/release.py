@@ -44,7 +44,8 @@ class Release(Estimates):
         The outcomes that are categories.  Tables can be broken down by these outcomes, too.
     count_roles : dict, optional
         Design roles from which standard errors of counts are computed, if these are not the roles of the data
-        sets.  FBP needs other roles: the counts are the same, but the weights vary from record to record.
+        sets.  A release by the model FBP publishes expected weights, and needs other weights here: counts are the
+        same, but the weights vary from record to record.
     rests_on : tuple of Expense
         The expenses on the confidential file for these data sets.  A ledger counts an expense once, even if several
         releases have it.
@@ -82,7 +83,7 @@ class Release(Estimates):
         Returns
         -------
         Release
-            A release with the same data sets, whose manifest has the number and the head of the ledger entry.
+            A release with the same data sets, whose manifest has the number and the checksum of the ledger entry.
 
         Raises
         ------

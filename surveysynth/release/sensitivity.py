@@ -39,7 +39,7 @@ Bounds = tuple[float, float]
 
 @dataclass(frozen=True)
 class Exact:
-    """Exact estimates in the D domains of one level, their R replicates, and their sensitivities to one record."""
+    """Exact estimates in D domains with their R replicate estimates, and how much one record can change each."""
 
     point: Floats  # (D,)
     replicated: Floats  # (R, D); NaN if the replicate has no record of the domain
@@ -48,9 +48,10 @@ class Exact:
 
 
 def local(w: Floats, y: Floats | None, partition: Partition, boot: Replicates) -> Exact:
-    """Compute the count, or the mean of y, in each domain of a level, with its sensitivity by eq. 8 or 9 of the paper.
+    """Compute the count, or the mean of y, in each domain of a partition, with its sensitivity.
 
-    The count is computed if ``y`` is None.  As in the paper, replicate estimates get the sensitivity of the point
+    The count is computed if ``y`` is None.  Source of the sensitivity: Hu, Savitsky & Williams 2022a, eq. 8 for counts
+    and eq. 9 for means.  As in the paper, replicate estimates get the sensitivity of the point
     estimate, although replicate weights can be twice as large as survey weights.
     """
     domain, domains = partition.domain, len(partition.labels)
@@ -74,10 +75,11 @@ def strict(
     weight: Bounds,
     bounds: Bounds = (1.0, 1.0),
 ) -> Exact:
-    """Compute the count or the total of y in each domain of a level, with a sensitivity from the public bounds only.
+    """Compute the count or the total of y in each domain of a partition, with a sensitivity from public bounds only.
 
-    Values are clipped to the bounds.  The count is computed if ``y`` is None.  w y is bilinear, so its extremes over
-    the box of the bounds are at the corners.  A record is in one domain of the level.  A computed sum of m products,
+    The survey weight w and the outcome y are clipped to the bounds ``weight`` and ``bounds``.  The count is computed if
+    ``y`` is None.  w y is bilinear, so its largest and smallest values are at the corners of the box that the bounds
+    form.  A record is in one domain only.  The sensitivity also allows for rounding.  A computed sum of m products,
     none larger than X, has a rounding error of at most m X gamma, with gamma = (m + 8) u / (1 - (m + 8) u), where
     u = 2^-53 (Higham 2002, lemma 3.1; 8 is more than the products need).  Rounding adds at most twice this error to the
     difference between two files.

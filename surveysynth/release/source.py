@@ -68,7 +68,7 @@ FITTED = "The model was fitted to the noisy tables, and sees nothing else of the
 
 
 def evenly(count: int, n: int) -> Codes:
-    """Return evenly spaced whole numbers from 0 to below n, as an array (count,)."""
+    """Return ``count`` evenly spaced whole numbers from 0 to n - 1."""
     return np.asarray((np.arange(count) + 0.5) * n / count, dtype=np.intp)
 
 
@@ -81,8 +81,9 @@ class Source:
     tables : NoisyTables
         The noisy tables.
     public : SurveyDesign
-        The public columns, with records in the order of the file.  Labels of strata and PSUs are recoded unless they
-        are predictors.  The weights are those of the survey if these are public; otherwise all weights are equal.
+        The public columns, with records in the order of the file.  The names of strata and PSUs are replaced by
+        codes, unless the column is a predictor.  The weights are those of the survey if these are public; otherwise
+        all weights are equal.
     predictors : tuple of str
     model : {"FBS", "FBP"}
         FBS draws outcome and weight; FBP draws the outcome and gives every record its expected weight.
@@ -129,7 +130,10 @@ class Source:
     def read(
         cls, published: Mapping[str, Any], first: SurveyDesign, predictors: tuple[str, ...], expense: Expense
     ) -> Self:  # fmt: skip
-        """Make a source from :meth:`published` and the first data set.  Raise InputError if the two do not agree."""
+        """Make a source from the content of ``measurements.json`` and the first data set of a release.
+
+        Raise InputError if the two do not agree.
+        """
         weights = str(first.weights_name)
         names = [variable["name"] for variable in published.get("variables", [])]
         frame = first.frame.drop(columns=[name for name in names if name != WEIGHT])
@@ -142,7 +146,10 @@ class Source:
     def from_public(
         cls, published: Mapping[str, Any], public: SurveyDesign, predictors: tuple[str, ...], expense: Expense
     ) -> Self:  # fmt: skip
-        """Make a source from :meth:`published` and the public columns.  Raise InputError if the two do not agree."""
+        """Make a source from the content of ``measurements.json`` and the public columns.
+
+        Raise InputError if the two do not agree.
+        """
         tables = read_json(published, public)
         return cls(
             tables, public, predictors, published["model"], published["epsilon"], tuple(published["notes"]), expense,
@@ -169,7 +176,10 @@ class Source:
 
     @cached_property
     def counted_by(self) -> dict[str, list[tuple[str, ...]]]:
-        """The groups of columns by which noisy tables count each variable.  The key of the weight is ``WEIGHT``."""
+        """For each variable, the noisy tables that count it, each given as the columns that cross the variable.
+
+        The key of the survey weight is ``WEIGHT``.
+        """
         found = dict[str, dict[tuple[str, ...], None]]()
         for variable in self.tables.variables:
             columns = found.setdefault(variable.name, {})
@@ -181,7 +191,10 @@ class Source:
         return {name: [each for each in columns if each] for name, columns in found.items()}
 
     def is_counted(self, variable: str | None, columns: Collection[str]) -> bool:
-        """Whether a noisy table counts a variable (None: the records) by all these columns together."""
+        """Whether one noisy table has a variable and all these columns (variable None: only the columns).
+
+        It is also True if all of them are predictors, because predictors are public.
+        """
         wanted = {*columns, *([] if variable is None else [variable])}
         own = {name: tables for name, tables in self.counted_by.items() if name in wanted}
         every = [{name, *by} for name, tables in own.items() for by in [(), *tables]]
@@ -210,11 +223,12 @@ class Source:
         return tuple(made for made, _ in found), np.array([order for _, order in found])
 
     def redrawn(self, like: SurveyDesign, *, subset: bool = False) -> tuple[SurveyDesign, ...]:
-        """Simulate versions of a data set from other draws of the parameters, with the same random numbers.
+        """Simulate versions of a data set, from which the variance due to the noise in the noisy tables is computed.
 
-        The variance of an estimate over these versions is N, the variance due to the noise (and the prior).  FBP
-        publishes expected weights.  Here, however, weights are drawn anew for each version, so that N includes their
-        variance.
+        The versions have different draws of the model's parameters, but the same random numbers.  The variance of an
+        estimate over these versions is N, the variance due to the noise (and the prior).  The model FBP publishes
+        expected weights.  Here, however, weights are drawn anew for each version, so that N includes the variance of
+        the weights.
 
         With ``subset``, a large data set is replaced by a subset of its records, without strata and PSUs.  N hardly
         depends on the number of records.
@@ -231,7 +245,10 @@ class Source:
         return tuple(made)
 
     def is_large(self, n: int) -> bool:
-        """Whether the variance due to noise is computed from a subset of n records, which is never done with FBP."""
+        """Whether n records are so many that a subset is enough to compute the variance due to noise.
+
+        It is False for the model FBP.
+        """
         return n > MANY and self.model == "FBS"
 
     @cached_property
@@ -241,7 +258,7 @@ class Source:
 
     @cached_property
     def _refits(self) -> list[Draw]:
-        """Draws for the variance due to noise, with a fixed seed, so that all users get the same variance."""
+        """Draws of the model's parameters with a fixed seed, so that all users get the same variance due to noise."""
         return self._draws(REFITS, np.random.default_rng(0), opposite=False)
 
     def _draws(self, count: int, rng: np.random.Generator, *, opposite: bool = True) -> list[Draw]:
@@ -293,7 +310,7 @@ class Source:
         self, public: Records, draw: Draw, rngs: tuple[np.random.Generator, np.random.Generator], weights: str, *,
         smoothed: bool,
     ) -> pd.DataFrame:  # fmt: skip
-        """Make a block of records of a data set.  The weights are not yet scaled to the population total."""
+        """Simulate outcomes and weights for some records.  The weights are not yet scaled to the population total."""
         records, weight = self._records(public, draw, rngs[0]), self.tables.weight
         if weight is None or (bins := weight.cells.bins) is None:
             return records.frame
@@ -302,7 +319,10 @@ class Source:
         return records.frame.assign(**{weights: w})
 
     def _records(self, public: Records, draw: Draw, rng: np.random.Generator) -> Records:
-        """Draw outcomes, again for records that break a rule.  Raise ModelError if records break a rule every time."""
+        """Draw the outcomes of records, and draw again for records that break a rule of ``edits``.
+
+        Raise ModelError if a record breaks a rule in every draw.
+        """
         made = self._outcomes(public, draw, rng)
         again = rng.spawn(1)[0]
         rules = [Rule(text) for text in self.edits]
@@ -340,7 +360,10 @@ class Source:
         return rake(w, margins, totals)
 
     def _roles(self, like: SurveyDesign) -> dict[str, Any]:
-        """Return the roles of the design.  If the weight is synthesized, terms with public totals are poststrata."""
+        """Return the design roles of a data set made from the design ``like``.
+
+        If the weight is synthesized, the variables whose population totals are public are poststrata.
+        """
         known = [[*self.tables.terms[name].columns] for name in self.tables.population_totals]
         return like.roles() | ({"poststrata": known} if known and self.tables.weight is not None else {})
 
@@ -379,7 +402,7 @@ class Source:
         }
 
     def published(self) -> dict[str, Any]:
-        """Return the content of ``measurements.json``.  The public columns are left out, as the data sets have them."""
+        """Return the content of ``measurements.json``, without the public columns, which are in other files."""
         return self.tables.as_json() | {
             "epsilon": self.epsilon, "model": self.model, "notes": list(self.notes), "expense": asdict(self.expense),
             "publishable": self.publishable, **({"edits": list(self.edits)} if self.edits else {}),

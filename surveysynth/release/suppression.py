@@ -31,7 +31,9 @@ def flag(
     modelled: NDArray[np.bool_] | None = None,
     known_total: bool = False,
 ) -> pd.DataFrame:
-    """Add a column ``flag`` to a table, and suppress small cells and complementary cells.
+    """Return a table of estimates with small and complementary cells suppressed, and with a column ``flag``.
+
+    A flag is a text on the quality of an estimate, or the reason of suppression.
 
     Parameters
     ----------
@@ -40,14 +42,16 @@ def flag(
     by : list of str
         The variables that define the table's domains.
     between : bool
-        Whether standard errors include the variance between data sets.  If not, all rows are flagged.
+        False if the release has one data set, so that standard errors lack the variance between data sets.  All rows
+        are then flagged.
     min_cell : int, optional
         Cells with fewer records are suppressed, together with other cells from which the suppressed numbers could be
         computed.  All suppressed cells have the same flag, which does not show which cells are small.
     cv_limit : float, optional
         Estimates with a larger coefficient of variation (standard error over estimate) are flagged.
     whole : bool
-        Whether the table is of all records.  If it is, the weights are calibrated to its total count.
+        False if a condition selects the records of the table.  If it is True, the total count equals the total to which
+        the weights are calibrated.  It is then flagged, and has no standard error.
     modelled : bool array (rows,), optional
         True for cells that follow from the model alone, because no noisy table counts their variables together.  These
         cells are flagged.
@@ -101,7 +105,10 @@ def flag(
 
 
 def _hidden(table: pd.DataFrame, by: list[str], min_cell: int) -> NDArray[np.bool_]:
-    """Return for each row whether its cell is suppressed.  Each statistic is treated by itself."""
+    """Return for each row of a table whether its cell is suppressed: small cells, and complementary cells.
+
+    Complementary cells are found separately for each statistic of each outcome.
+    """
     small = (table["n"] < min_cell).to_numpy()
     hidden = small.copy()
     quantity = [c for c in QUANTITY if c in table]
@@ -128,10 +135,10 @@ def complementary(table: pd.DataFrame, by: list[str], hidden: NDArray[np.bool_])
     """Suppress further cells, until no suppressed cell can be computed from the published cells.
 
     A total is a row with "all" for some variable.  Its parts are the rows with the categories of that variable instead.
-    Total minus parts is 0, so A x = 0 for the whole table x.  A suppressed cell i cannot be computed if there is a v
-    with A v = 0 and v_i = 1 that is 0 on every published cell: x + v would be another table with the same published
-    cells.  The v that suppresses the fewest further records is the solution of a linear programme, as usual for
-    complementary suppression (Cox 1995).
+    Total minus parts is 0, so A x = 0 for the whole table x, where A is the matrix of :func:`additions`.  A suppressed
+    cell i cannot be computed if there is a v with A v = 0 and v_i = 1 that is 0 on every published cell: x + v would be
+    another table with the same published cells.  The v that suppresses the fewest further records is the solution of a
+    linear programme, as usual for complementary suppression (Cox 1995).
 
     Parameters
     ----------

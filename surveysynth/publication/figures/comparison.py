@@ -69,12 +69,13 @@ def distribution_curves(curves: pd.DataFrame, path: str | Path) -> Path:
 
 
 def joint_grids(grids: Mapping[tuple[str, str], tuple[Floats, Floats]], path: str | Path) -> Path:
-    """Draw joint distributions of pairs of outcomes, with a panel for the file and a panel for the release.
+    """Draw joint distributions of pairs of numeric columns, in a panel for the file and a panel for the release.
 
     Parameters
     ----------
     grids : mapping of (first, second) to two arrays (10, 10)
-        For each pair of outcomes, the shares of file and release, in classes by the deciles of the file.
+        For each pair of columns, the shares of the survey weights in the file and in the release.  The classes are
+        separated by the deciles of each column in the file.
     path : str or Path
     """
     shown = list(grids.items())[:MOST]

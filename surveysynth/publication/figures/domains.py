@@ -105,7 +105,10 @@ def _below(document: Document, share: float) -> list[str]:
 
 
 class _Rows:
-    """The layout of a dot plot: the row, the series and the vertical position of every cell of a block."""
+    """The position of every cell of a printed table in a dot plot: its row, its series, and its height in the row.
+
+    A series is the dots of one category of the last variable, which have one colour and shape.
+    """
 
     def __init__(self, block: Block, share: float) -> None:
         by = list(block.by)
@@ -165,7 +168,7 @@ def _ticks(block: Block, share: float) -> int:
 
 
 def _key(label: str, color: str, marker: str) -> Any:
-    """Make a filled dot for the legend, even if the first dot of the series is hollow."""
+    """Make the dot of a category in the legend.  The dot is filled, even if the first dot in the figure is hollow."""
     from matplotlib.lines import Line2D
 
     return Line2D([], [], ls="", marker=marker, ms=4.5, color=color, label=label)

@@ -18,7 +18,7 @@ from ..release import Release, read_release
 
 @dataclass(frozen=True)
 class Case:
-    """A published release, with its folder and its manifest."""
+    """A release for which a dossier is made, with its folder and its manifest."""
 
     folder: Path
     release: Release
@@ -53,7 +53,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Inside:
-    """The internal results of a release: exact numbers, and risks of records (None if the file is missing)."""
+    """Internal results of a release: exact numbers of the fit, and bounds and the privacy weight of each record.
+
+    ``numbers`` is empty, and ``records`` is None, if the release folder does not have the file.
+    """
 
     numbers: dict[str, Any]
     records: pd.DataFrame | None

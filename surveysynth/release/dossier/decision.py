@@ -95,7 +95,7 @@ def _about_estimates(comparison: Comparison) -> Iterator[str]:
 
 
 def _about_records(risks: Risks | None, inside: Inside) -> Iterator[str]:
-    """Yield sentences on records that may be identified, and on earlier releases that a rule blocked."""
+    """Yield sentences on records that may be identified, and on earlier releases of the same fit that were blocked."""
     if risks is None:
         yield "Risks of identification could not be computed: the internal part of the release, or a number, is lacking"
     elif high := int((risks.table["identification"] > HIGH).sum()):

@@ -22,7 +22,7 @@ NUMBERS = {
 
 
 def diagnostics(case: Case, inside: Inside) -> tuple[Block, ...]:
-    """Report the verdict on the fit, and the exact numbers behind the verdict."""
+    """Report whether the fit passed its diagnostics, with the exact numbers of the diagnostics."""
     rows = tuple(
         (name, f"{number:,.4g}" if isinstance(number, int | float) else str(number))
         for key, name in NUMBERS.items() if (number := inside.numbers.get(key)) is not None

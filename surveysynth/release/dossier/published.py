@@ -1,6 +1,6 @@
 """The parts that a dossier and its public version share: columns, guarantee, suppression, assumptions, versions.
 
-With ``sign``, which is for the dossier, these parts also have internal facts and space for handwriting.
+The argument ``sign`` is True for the dossier.  The parts then also have internal facts and space for handwriting.
 """
 
 from __future__ import annotations

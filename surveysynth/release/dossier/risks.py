@@ -39,11 +39,12 @@ NO_ATTACK = Paragraph(
 
 @dataclass(frozen=True)
 class Risks:
-    """Risks of the records in a release.
+    """Risks of identification of the records in a release, for an intruder who knows the columns ``known``.
 
-    ``table`` has the row and ``pattern_size`` of each record, and three measures of risk, each the largest over the
-    outcomes in ``values``.  ``with_more`` has the measures for an intruder who also knows the synthesized categories in
-    ``also``.
+    ``table`` has a row for each record of the confidential file: its position ``row``, the number of synthetic records
+    that match it in the known columns (``pattern_size``), and three measures of risk.  Each measure is the largest over
+    the numeric outcomes ``values``.  ``with_more`` has the same measures for an intruder who also knows the synthesized
+    categorical outcomes ``also``.
     """
 
     table: pd.DataFrame
@@ -54,7 +55,10 @@ class Risks:
 
     @classmethod
     def computed(cls, case: Case, design: SurveyDesign) -> Risks | None:
-        """Compute the risks.  Return None if the order of records is missing, or no number was synthesized."""
+        """Compute the risks of the records in a release.
+
+        Return None if the release has no numeric outcome, or its folder lacks the order of the records.
+        """
         release = case.release
         frame = design.frame
         values = [name for name in release.outcomes if name not in release.categorical and not is_label(frame[name])]
@@ -89,14 +93,14 @@ class Risks:
 def risks_of_records(
     risks: Risks | None, records: pd.DataFrame | None, release: Release, attack: MembershipAttack | None, scratch: Path
 ) -> tuple[Block, ...]:
-    """Report the risks and bounds of single records.
+    """Report the risks of identification of single records, and the bounds from which epsilon is computed.
 
     Parameters
     ----------
     risks : Risks, optional
         None if they could not be computed.
     records : pandas.DataFrame, optional
-        Bounds of single records, if the release has them.
+        For each record, its privacy weight and the bounds of its log density, if the release has them.
     release : Release
     attack : MembershipAttack, optional
     scratch : Path
@@ -147,7 +151,7 @@ def _quantiles(risks: Risks) -> Grid:
 
 
 def _most_at_risk(table: pd.DataFrame, records: pd.DataFrame | None) -> Grid:
-    """List the records with the largest risk of identification, with their other risks and their bounds."""
+    """List the records with the largest risk of identification, with other risks, and bounds of log densities."""
     shown = table if records is None else table.merge(records, on="row", how="left")
     more = [c for c in BOUNDS if c in shown and shown[c].nunique() > 1]
     worst = shown.sort_values("identification", ascending=False, kind="stable").head(WORST)
