@@ -174,8 +174,8 @@ class Plan(PlanEntries):
         ----------
         enter : bool
             Whether the release is entered in the plan's ledger now.  Otherwise :meth:`write` enters the release when
-            all files are on the disk; do not look at the release before.  A strict release is always entered when the
-            file is measured.
+            all files are on the disk; do not look at the release before.  A strict release, which is drawn from noisy
+            tables, is always entered when noise is added.
         seed : int, optional
             Seed for tests only.  A seeded release is marked "not for publication".
 

@@ -69,7 +69,10 @@ class Settings(Section):
                 yield f"{section}.{entry}", getattr(getattr(self, section), entry)
 
     def __getitem__(self, entry: str) -> Any:
-        """Return the value of an entry, by its name in :meth:`items`, or None if the plan does not have the column."""
+        """Return the value of an entry such as "privacy.epsilon" or "columns.age.missing".
+
+        None if the plan has no section for this column or outcome.
+        """
         section, _, name = entry.partition(".")
         if section in BY_NAME:
             column, _, name = name.rpartition(".")

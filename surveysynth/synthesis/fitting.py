@@ -87,9 +87,9 @@ def fit(
         For example ``FBS("salary ~ field + gender")``; a formula alone stands for FBS.  Several models are fitted in
         sequence, and each model may use the outcomes of the models before it: :class:`surveysynth.Sequential`.
     epsilon : float
-        Privacy budget of a release of m data sets, which is never exceeded.  It bounds the addition or removal of one
-        record; under ``Censored`` it bounds the blanking of one record's confidential values.  Not needed if the
-        mechanism fixes c1.
+        Privacy budget of a release of m data sets, which is never exceeded.  Epsilon compares the file with a file
+        that has one record more or less or, under ``Censored``, with a file in which one record's confidential values
+        are blanked.  Epsilon is not needed if the mechanism has a given c1.
     m : int
         Number of synthetic data sets; default 3.
     mechanism : PseudoPosterior, WeightedE or Censored
@@ -120,8 +120,9 @@ def fit(
     reweight : int
         Number of steps of re-weighting (Hu, Savitsky & Williams 2020, Algorithm 1), which raises the privacy weights of
         records whose bounds lie below the overall bound, at the same epsilon.  True is one step, as in that paper.
-        ``reweight=10`` continues as long as weights rise, for at most 10 steps.  Re-weighted fits make no corrections:
-        neither ``debias``, nor those of the spread between PSUs and of shares.
+        ``reweight=10`` continues as long as weights rise, for at most 10 steps.  Draws of a re-weighted fit are never
+        corrected for privacy weights: ``debias`` is refused, and the model's own corrections (of the spread between
+        PSUs and of shares) are left out.
     engine : {"auto", "embedded", "cmdstan"}
         Engine that runs the model's Stan program.
     tolerance : float
@@ -199,7 +200,11 @@ def protected_by(
     design: SurveyDesign, mechanism: RecordMechanism, policy: Policy | None, budget: Budget, tolerance: float,
     reweight: int, pseudo: PseudoLikelihood, present: Floats, say: Callable[[str], None],
 ) -> ProtectedFit:  # fmt: skip
-    """Make the protected fit of a file.  ``present`` has 0 for each unit that is left out and 1 for all other units."""
+    """Fit a model under a mechanism, with privacy weights from a policy if there is one.
+
+    ``pseudo`` has the model and its records.  ``present`` has 0 for each unit that is left out and 1 for all other
+    units.  ``say`` is called with the name of each stage.
+    """
 
     def risks(unweighted: Callable[[], Draws]) -> Floats:
         if policy is not None:

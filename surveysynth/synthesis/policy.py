@@ -96,7 +96,7 @@ class Policy:
     columns : tuple of str
         Columns of the model matrix.  A later file must have the same columns.
     levels : dict of str to list of str
-        Levels of the predictors that are labels.  A later file must have the same levels.
+        Levels of the categorical predictors.  A later file must have the same levels.
     constants : dict of str to dict
         Constants of terms such as ``center(age)`` and ``bs(age, 5)`` (mean, knots) in the historical file.  The
         predictors of a later file are evaluated with these constants.
@@ -183,9 +183,9 @@ class Policy:
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError
-            As :func:`surveysynth.fit`.  Also if ``source`` is empty; if the model cannot be clamped, cannot be used for
-            another file, or draws given the confidential values; or if the formula has a term that depends on other
-            records, such as ``I(x - x.mean())``.
+            As :func:`surveysynth.fit`.  Also if ``source`` is empty.  Also if the model cannot be clamped, cannot be
+            used for another file, or draws synthetic values given the confidential values.  Also if the formula has a
+            term that depends on other records, such as ``I(x - x.mean())``.
 
         Notes
         -----
@@ -389,7 +389,10 @@ def _check_draws(values: Mapping[str, Floats], shapes: Mapping[str, Sequence[int
 
 
 def _check_model(synthesizer: Synthesizer, mechanism: Censored) -> None:
-    """Refuse a model that draws from records, or cannot be clamped or used for other files (InputError, ModelError)."""
+    """Refuse a model for which a policy cannot be made (InputError, ModelError).
+
+    Such a model cannot be clamped, cannot be used for other files, or draws given the confidential values.
+    """
     if synthesizer.from_records:
         raise InputError(
             "allocation='posterior' draws what is published given the confidential value of each record: no epsilon "

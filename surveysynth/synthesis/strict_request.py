@@ -1,4 +1,4 @@
-"""Checks of all arguments of a strict release, before a confidential value is counted."""
+"""Checks of all arguments of a strict release (from noisy tables), before a confidential value is counted."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class StrictRequest:
     model : FBS or FBP
         One model of all outcomes.
     questions : list of Question
-        For each outcome, the declaration and the formula by which the outcome is measured.
+        For each outcome, its declaration, and the formula that says by which columns the outcome is counted.
     terms : list of Term
         Public terms by which records are counted.
     public : SurveyDesign
@@ -240,7 +240,7 @@ def _questions(
     model: FBS | FBP, right_hand_sides: Mapping[str, RightHandSide], terms: Sequence[Term],
     schema: Mapping[str, Outcome], importances: Mapping[str, float],
 ) -> list[Question]:  # fmt: skip
-    """Return, for each outcome, the declaration and the formula by which the outcome is measured."""
+    """Return, for each outcome, its declaration and by which columns the outcome is counted."""
     others = {term.name for term in terms if not term.drawn} - {*term_names(model.predictors)}  # the size of units
     named = {frozenset(term.columns): term.name for term in terms}  # a:b and b:a are the same term
     return [
