@@ -353,7 +353,7 @@ def _blurred(facts: PublicFacts, name: str) -> bool:
 def _alike(count: pd.Series) -> list[list[str]]:
     """Return groups of levels that differ only in blanks, capitals or accents.
 
-    ``count`` has the number of records at each level, in the order in which levels appear in a group.
+    ``count`` has the number of records at each level.  Within a group, levels have the order of ``count``.
     """
     groups: dict[str, list[str]] = {}
     for level in count.index[count > 0]:

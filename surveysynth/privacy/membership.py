@@ -68,7 +68,7 @@ FEW = 100  # effective draws "out" below which re-weighting is unreliable
 
 
 class Attacked(Protocol):
-    """The part of :class:`surveysynth.Fit` that the attack uses."""
+    """The attributes and methods of a fit (:class:`surveysynth.Fit`) that the membership attack uses."""
 
     budget: Budget
     rows: Codes
@@ -86,7 +86,7 @@ class Attacked(Protocol):
         ...
 
     def refitted(self, left_out: Sequence[int], rng: np.random.Generator) -> ProtectedFit:
-        """Fit again without some units."""
+        """Fit again without some of the protected units, whose positions are ``left_out``."""
         ...
 
     def log_ratio(self, other: ProtectedFit, posterior: Draws) -> Floats:
@@ -99,7 +99,7 @@ class Attacked(Protocol):
         ...
 
     def contributions(self, records: Codes) -> Floats:
-        """Return the contributions of some records to the log pseudo likelihood: (draws, records)."""
+        """Return what some records contribute to the log pseudo likelihood, at each draw: (draws, records)."""
         ...
 
 

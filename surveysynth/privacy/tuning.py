@@ -42,9 +42,9 @@ EFFICIENCY = 0.9  # smallest effective share of the draws at which draws are car
 
 
 def weighted_fit(c1: float, alpha: Floats, pseudo: PseudoLikelihood) -> tuple[ProtectedFit, Floats]:
-    """Fit under the privacy weights alpha.
+    """Fit under the privacy weights alpha, which were computed with the scale c1.
 
-    Return the fit, and for every unit i the maximum M_i of |log p_i| over the posterior draws.
+    Return the fit, and for every unit i the maximum over the posterior draws, M_i, of the absolute log density.
     """
     posterior = pseudo.fit(alpha)
     M = pseudo.lipschitz(posterior, alpha)
@@ -164,9 +164,8 @@ def reweight(first: ProtectedFit, pseudo: PseudoLikelihood, steps: int, *, toler
     Returns
     -------
     ProtectedFit
-        The fit of the last step that raised the sum of the weights, or ``first`` if no step did.  The number of
-        requested steps is added to ``asked``.  Here k is set by the bound and may exceed 1; in the paper k is just
-        below 1.
+        The fit of the last step that raised the sum of the weights, or ``first`` if no step did.  ``asked`` of this
+        fit counts the requested steps.  Here k is set by the bound and may exceed 1; in the paper k is just below 1.
     """
     done, k = first, START
     logs: list[Floats] = []
@@ -211,7 +210,11 @@ def first_guess(alpha: Callable[[float], Floats], pseudo: PseudoLikelihood, targ
 
 
 def _largest(alpha: Callable[[float], Floats], M: Floats, target: float, tolerance: float, start: float) -> float:
-    """Find a c1 with target (1 - tolerance) <= max_i alpha_i M_i <= target, or one that gives the largest weights."""
+    """Find a scale c1 at which the largest bound max_i alpha_i M_i is below the target by at most the tolerance.
+
+    M are the unweighted Lipschitz bounds.  If the bound is below the target even under the largest possible privacy
+    weights, the result is a c1 that gives these weights.
+    """
 
     def delta(c1: float) -> float:
         return float(times(alpha(c1), M).max())

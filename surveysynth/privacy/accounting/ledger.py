@@ -606,7 +606,10 @@ def _expenses(given: object) -> list[Expense]:
 
 
 def _refuse_unnamed(whole: Spent, parts: Sequence[Expense]) -> None:
-    """Refuse an epsilon that exceeds the sum of the listed expenses (PrivacyError)."""
+    """Refuse a release whose epsilons exceed the sums of its listed expenses (PrivacyError).
+
+    A release without listed expenses is not checked.
+    """
     if not parts:
         return
     named = total(parts)
@@ -622,7 +625,10 @@ def _refuse_unnamed(whole: Spent, parts: Sequence[Expense]) -> None:
 
 
 def _added(own: Iterable[Line], whole: Spent, parts: Sequence[Expense]) -> Spent:
-    """Return what a release adds to the survey's sums: expenses that no entry lists yet (InputError if none)."""
+    """Return the epsilons that a release adds to the survey's sums.
+
+    Expenses of the release that an earlier entry lists are not added again (InputError if this is so for all expenses).
+    """
     entries = [line for line in own if isinstance(line, Entry)]
     counted = {id: entry.number for entry in entries for id in entry.rests_on}
     new = [each for each in parts if each.id not in counted]
@@ -645,7 +651,7 @@ def _names(lines: Iterable[Line]) -> list[str]:
 
 
 def _near(survey: str, names: Iterable[str]) -> list[str]:
-    """Return the names that are similar to a survey's name by difflib's ratio, without case, spaces and signs."""
+    """Return the names that are similar to a survey's name (difflib), if case, spaces and signs are ignored."""
     plain = {_plain(name): name for name in names}
     return [plain[match] for match in difflib.get_close_matches(_plain(survey), plain)]
 

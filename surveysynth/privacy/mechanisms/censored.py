@@ -186,5 +186,5 @@ class Censored(PrivacyWeights):
 
     @property
     def refuses(self) -> list[str]:
-        """Reason for which releases are refused, for the report: the posterior has several modes."""
+        """The reason, for the report, why a release may be refused: the posterior has several modes."""
         return [MODES]

@@ -82,7 +82,7 @@ class PseudoPosterior(PrivacyWeights):
 
     @property
     def more_left(self) -> str:  # type: ignore[override]  # depends on c1
-        """Advice if privacy weights keep too little information: a larger c1, if c1 was given."""
+        """Advice for a fit whose privacy weights keep too little information.  If c1 was given: a larger c1."""
         return MORE_LEFT if self.c1 is None else "Give a larger c1"
 
     @property
@@ -92,7 +92,7 @@ class PseudoPosterior(PrivacyWeights):
 
     @property
     def made(self) -> str:
-        """Phrase for messages: the number of data sets for which c1 was tuned, or that c1 was given."""
+        """Template of a phrase for messages: "tuned for m = {}", or that c1 was given."""
         return "tuned for m = {}" if self.c1 is None else "made with a c1 that was given"
 
     @property

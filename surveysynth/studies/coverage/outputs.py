@@ -37,14 +37,14 @@ FAR = 5.0  # error of the grand mean, in confidential standard errors, from whic
 
 
 def by_level(cells: Cells) -> pd.DataFrame:
-    """Summarize every cell in every level of every margin.
+    """Summarize the estimates of every cell of the study, for every level of every margin of the tables.
 
     Returns
     -------
     pandas.DataFrame
-        ``population, n``, the columns of :func:`surveysynth.studies.summarize` by ``margin, level`` without ``setting``
-        and ``delta``, ``bias_se`` (bias over mean standard error), ``own_coverage`` (coverage of the confidential
-        intervals) and ``surveysynth`` (version).
+        ``population, n``; the columns of :func:`surveysynth.studies.summarize` by ``margin, level``, without
+        ``setting`` and ``delta``; ``bias_se`` (bias divided by the mean standard error); ``own_coverage`` (coverage of
+        the confidential intervals); and ``surveysynth`` (version).
     """
     parts = []
     for cell, study in cells:
@@ -64,7 +64,7 @@ def by_level(cells: Cells) -> pd.DataFrame:
 
 
 def by_margin(table: pd.DataFrame, cells: Cells) -> pd.DataFrame:
-    """Average the summaries over the levels of each margin.  The public counts are left out.
+    """Average the summaries of :func:`by_level` over the levels of each margin.  Public counts are left out.
 
     Returns
     -------
@@ -94,7 +94,10 @@ def by_margin(table: pd.DataFrame, cells: Cells) -> pd.DataFrame:
 
 
 def _below(table: pd.DataFrame) -> pd.Series:
-    """Whether a level's coverage is too low, by exact binomial tests with Holm's correction by cell and statistic."""
+    """Return for each row whether coverage is too low, by exact binomial tests.
+
+    Holm's correction is over all levels of the same statistic in a cell of the study.
+    """
     hits = (table["coverage"] * table["replicates"]).round()
     p = pd.Series(binom.cdf(hits, table["replicates"], np.minimum(ENOUGH, table["own_coverage"])), index=table.index)
     out = pd.Series(False, index=table.index)
@@ -107,7 +110,7 @@ def _below(table: pd.DataFrame) -> pd.Series:
 
 
 def _coverage_error(cells: Cells) -> pd.DataFrame:
-    """Monte Carlo standard error of the mean coverage over the levels of a margin, for each cell and statistic."""
+    """Return the Monte Carlo standard error of the mean coverage over the levels of each margin."""
     parts = []
     for cell, study in cells:
         e = study.all("estimates").merge(cell.population.truths(), on=["margin", "level", "statistic"])
@@ -124,7 +127,10 @@ def failures(cells: Cells) -> pd.DataFrame:
 
 
 def ruined(cells: Cells) -> pd.DataFrame:
-    """Count the releases whose grand mean or proportion is wrong by over 5 confidential standard errors, by cell."""
+    """Count, in each cell of the study, the releases with a very wrong mean or proportion of the whole population.
+
+    The error of a very wrong estimate is above 5 standard errors of the confidential sample.
+    """
     parts = []
     for cell, study in cells:
         e = study.all("estimates").merge(cell.population.truths(), on=["margin", "level", "statistic"])
