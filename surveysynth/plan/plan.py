@@ -130,8 +130,9 @@ class Plan(PlanEntries):
         Parameters
         ----------
         inside : bool
-            Whether confidential values are examined as well: heaps, the shape of residuals, expected coefficients of
-            variation, and PSUs whose size is correlated with the outcome.  The findings are for the agency alone.
+            Whether confidential values are examined as well: frequent single values, the shape of residuals, expected
+            coefficients of variation, and PSUs whose size is correlated with the outcome.  The findings are for the
+            agency alone.
 
         Returns
         -------
@@ -417,7 +418,7 @@ class Plan(PlanEntries):
 
     @property
     def statistics(self) -> dict[str, Any]:
-        """The statistics of the tables, as arguments of :meth:`Release.tables`."""
+        """Which statistics the published tables have, as arguments of :meth:`Release.tables`."""
         tables = self.settings.tables
         options = {"quantiles": tables.quantiles, "poverty_line": tables.poverty_line}
         return {"statistic": tables.statistic} | {name: value for name, value in options.items() if value}

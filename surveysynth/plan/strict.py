@@ -129,7 +129,10 @@ def _declared(settings: Settings, design: SurveyDesign, names: Sequence[str]) ->
 
 
 def _options(settings: Settings, design: SurveyDesign, name: str) -> dict[str, Any]:
-    """Return the arguments of one Outcome, from the entries of this outcome and from entries for all outcomes."""
+    """Return the arguments of :class:`surveysynth.Outcome` for the outcome ``name``.
+
+    They come from the section [outcomes.name], and from entries for all outcomes, such as privacy.bounds.
+    """
     given: dict[str, Any] = settings.outcomes.get(name, OutcomeSettings()).model_dump(exclude_none=True)
     for option, entry in SHORT.items():
         by_outcome = settings[entry]

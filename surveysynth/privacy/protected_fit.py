@@ -96,14 +96,18 @@ class ProtectedFit:
 
     @property
     def weighted_down(self) -> float:
-        """Share of units with alpha_i < 1.  The asymptotic guarantee needs a share that vanishes with n."""
+        """Share of units with a privacy weight below 1.
+
+        The asymptotic guarantee assumes that this share vanishes as the number of records grows.
+        """
         return float((self.alpha < 1).mean())
 
     @property
     def flatness(self) -> float:
-        """Smallest Lipschitz bound of the units with 0 < alpha_i < 1, divided by the largest bound of all units.
+        """Smallest Lipschitz bound of the units whose privacy weight was lowered, divided by the largest bound.
 
-        Near 1, re-weighting would gain little.  1 if there are no units with 0 < alpha_i < 1.
+        Units with weight 0 are left out.  If the result is near 1, re-weighting would gain little.  The result is 1 if
+        no weight was lowered.
         """
         reduced = (self.alpha > 0) & (self.alpha < 1)
         return float(self.bounds[reduced].min() / self.bounds.max()) if reduced.any() else 1.0

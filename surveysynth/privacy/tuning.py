@@ -117,9 +117,9 @@ def truncated(c1: float, alpha: Floats, risk: Floats, pseudo: PseudoLikelihood, 
 
     Source: Hu, Williams & Savitsky 2025, section 2.2.
 
-    f_i is the bound under the unweighted fit: with these bounds the counts in the authors' Table 1 are reproduced, with
-    bounds under the weighted fit they are not.  The bounds of the new fit can exceed the target, as in the authors'
-    section 4.2.
+    f_i is the Lipschitz bound under the unweighted fit.  With these bounds the numbers of records of weight 0 agree with
+    the authors' Table 1; with bounds under the weighted fit they do not.  The bounds of the new fit can exceed the
+    target, as in the authors' section 4.2.
 
     Parameters
     ----------

@@ -284,9 +284,9 @@ class Fit(FittedModel):
         InputError
             An edit rule is not a condition on columns of the files.  ``accept_diagnostics`` is given under the censored
             mechanism, or has an unknown name.  ``debias`` is given, but the mechanism has no correction (it needs
-            the inverse map of Lipschitz bounds without re-weighting, or the clamp alone).  Or the model has none: in a
-            paper's setting, for FBP with effects of PSUs, or for units of several records without effects of PSUs.  The
-            file does not have the columns of ``rule``.  ``m`` or ``epsilon`` is not valid, or the ledger has this
+            the inverse map of Lipschitz bounds without re-weighting, or the clamp alone).  Or the model has none: in the
+            setting of a paper, for FBP with effects of PSUs, or for units of several records without effects of PSUs.
+            The file does not have the columns of ``rule``.  ``m`` or ``epsilon`` is not valid, or the ledger has this
             release already.
         PrivacyError
             m data sets would spend more than epsilon or exceed the ledger's cap, or there are too few unused draws.  Or

@@ -117,8 +117,8 @@ def strict_request(
 ) -> StrictRequest:  # fmt: skip
     """Check the arguments of :func:`surveysynth.measure`.
 
-    Confidential values are read only if the call is refused anyway: the message then also names outcomes that
-    contradict their declarations.
+    If an argument is wrong, confidential values are read, so that the error also names outcomes that contradict their
+    declarations.  If all arguments are right, no confidential value is read.
 
     Parameters
     ----------

@@ -97,7 +97,10 @@ def scaled_to_sample(by_weights: float, n: int) -> bool:
 
 
 def warn_if_far(total: float, by_weights: float, n: int) -> None:
-    """Warn of a total that the sum of the survey weights contradicts, unless weights are scaled to the n records."""
+    """Warn if the population total is far from ``by_weights``, the sum of the survey weights.
+
+    There is no warning for weights that are scaled to the sample, so that they add up to n.
+    """
     if not NEAR <= total / by_weights <= 1 / NEAR and not scaled_to_sample(by_weights, n):
         warnings.warn(
             "population_total is far from what the survey weights add up to (by more than a third): are both right? "

@@ -99,7 +99,7 @@ class Published(Protocol):
 
     @property
     def rests_on(self) -> tuple[Expense, ...]:
-        """The expenses that add up to the epsilon of the release."""
+        """The expenses (parts of a release that spend epsilon), which add up to the epsilon of the release."""
         ...
 
 

@@ -148,7 +148,7 @@ class RecordMechanism(Mechanism, ABC):
 
     @property
     def constants_given(self) -> bool:
-        """Whether constants such as c1, which corrections of the draws use, were given rather than tuned on the file."""
+        """Whether the constants that corrections of the draws use, such as c1, were given, not tuned on the file."""
         return False
 
     @property

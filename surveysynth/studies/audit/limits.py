@@ -41,8 +41,8 @@ class Verdict:
     games : int
         Number of games "in" or of games "out", whichever is smaller.
     hits, false_hits : int
-        Numbers of correct and of false detections.  For direction "in", a hit is a game "in" in which the test found
-        the planted record, and a false hit is such a game "out".
+        Numbers of correct and of false detections.  For direction "in", hits are the games "in" in which the test found
+        the planted record, and false hits are the games "out" in which the test found the planted record.
     point : float
         Point estimate of epsilon: the log of the share of hits over the share of false hits, with half a game added to
         each number.
@@ -144,7 +144,7 @@ def best_threshold(likely: Floats, rare: Floats, delta: float = 0.0, level: floa
 
 
 def discriminant(inside: Floats, outside: Floats) -> Floats:
-    """Return the weights (statistics,) of Fisher's linear discriminant between games "in" and games "out"."""
+    """Return the weights (statistics,) of Fisher's linear discriminant of games with and without a planted record."""
     difference = inside.mean(axis=0) - outside.mean(axis=0)
     within = np.atleast_2d(np.cov(inside, rowvar=False)) + np.atleast_2d(np.cov(outside, rowvar=False))
     return np.asarray(np.linalg.pinv(within) @ difference)

@@ -64,18 +64,21 @@ def by_level(cells: Cells) -> pd.DataFrame:
 
 
 def by_margin(table: pd.DataFrame, cells: Cells) -> pd.DataFrame:
-    """Average the summaries of :func:`by_level` over the levels of each margin.  Public counts are left out.
+    """Average the summaries of :func:`by_level` over the levels of each margin.
+
+    Counts that are public, such as the population total, are left out.
 
     Returns
     -------
     pandas.DataFrame
         ``population, n, method, epsilon, statistic, margin, m``, numbers of ``samples`` and ``levels``, and
 
-        - ``coverage``, its Monte Carlo standard error ``coverage_se``, and ``own_coverage``;
+        - ``coverage``, its Monte Carlo standard error ``coverage_se``, and ``own_coverage``, the coverage of the
+          confidential intervals;
         - ``bias`` and ``rmse`` as shares of the true value, ``rmse_ratio`` and ``length_ratio``;
-        - ``lowest``, the lowest coverage of a level, and ``bias_se``, the value that is largest in absolute value;
+        - ``lowest``, the lowest coverage of a level, and ``bias_se``, the largest ratio of bias and standard error;
         - ``below``, the number of levels whose coverage is significantly below .93 and below ``own_coverage``, by
-          tests at 5% with Holm's correction over all levels of a statistic in the cell.
+          tests at 5% with Holm's correction over all levels of a statistic in the cell of the study.
     """
     given = (table["margin"] == "all") & (table["statistic"] == "count")  # the public population total
     given |= table["ci_length"] == 0  # public counts of strata, if all units of a stratum have the same weight

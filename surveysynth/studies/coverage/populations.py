@@ -125,7 +125,7 @@ class RealPopulation:
 def by_margin(tables: Callable[[str], pd.DataFrame], margins: tuple[str, ...]) -> pd.DataFrame:
     """Stack the tables of all margins, with the grand total only once.
 
-    The columns ``margin`` and ``level`` are first.  For quantiles ``statistic`` includes the probability, and for
+    ``tables`` is a function that returns the table of a margin.  The columns ``margin`` and ``level`` are first.  For quantiles ``statistic`` includes the probability, and for
     proportions ``level`` includes the category.
     """
     parts = []
