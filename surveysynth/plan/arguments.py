@@ -43,7 +43,10 @@ SET_BY_POLICY = (
 
 
 def synthesizer_of(settings: Settings, folder: Path) -> Synthesizer:
-    """Return the model of a plan (InputError if the model lacks an option).  Paths are relative to ``folder``."""
+    """Return the model of a plan.  Paths in the plan are relative to ``folder``.
+
+    InputError if the plan has an entry that this model does not have.
+    """
     entries, name = settings.model, settings.model.name
     assert name is not None and entries.formula is not None  # ensured by choose and lacking
     options: dict[str, Any] = {option: getattr(entries, option) for option in MODEL_ENTRIES}
@@ -163,7 +166,7 @@ def policy_of(settings: Settings, folder: Path) -> Policy | None:
 
 
 def _ball(settings: Settings) -> dict[str, Any]:
-    """Return the radius of the balls around true values, as arguments of a measure of risk by counting."""
+    """Return the size of the balls around true values, as arguments of a measure of risk that counts in balls."""
     privacy = settings.privacy
     if privacy.absolute and privacy.radius is None:
         raise InputError("privacy.absolute needs privacy.radius, in the unit of the outcome")
@@ -179,9 +182,10 @@ def _refuse_stray(settings: Settings, names: tuple[str, ...], needed: str) -> No
 
 
 def by_of(settings: Settings, model: Synthesizer) -> list[str] | None:
-    """Return the variables that classify the published tables (InputError for other than predictors and categories).
+    """Return the variables that classify the published tables.
 
-    A release preserves relations with these variables only.
+    InputError if one is neither a predictor nor a categorical outcome: the release would not preserve relations with
+    such a variable.
     """
     for name in settings.tables.by or ():
         if name not in (*model.predictor_columns, *model.categorical):

@@ -26,8 +26,8 @@ SUPERSEDES = (
 def refuse_labelled(design: SurveyDesign, settings: Settings, model: Synthesizer, *, in_memory: bool) -> None:
     """Refuse a file if numeric columns of the model have labelled numbers, such as -9 for "refused" (InputError).
 
-    The plan must list which of these numbers stand for missing values.  If ``in_memory``, the message names the
-    argument instead of the plan's entry.
+    The message asks which of these numbers stand for missing values.  The answer belongs in the plan or, if the design
+    is in memory, in the call that read the file.
     """
     labelled = design.select([]).attrs.get(LABELLED, {})
     used = [*model.numeric, *numeric_predictors(design, model.predictors, model.outcomes)]

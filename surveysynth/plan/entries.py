@@ -307,7 +307,7 @@ def _drafted_design(
     """Return the settings and the design of a draft.
 
     If roles were ``guessed``, replicate weights are tried as full weights, and then as factors by which the survey
-    weight is multiplied.  If the design accepts neither, they are left out.
+    weight is multiplied.  If both fail, the replicate weights are left out.
     """
     if guessed:
         for further in ({}, {"survey.combined": False}):

@@ -60,7 +60,7 @@ def _is_given(settings: Settings, entry: str) -> bool:
 
 
 def refuse_record_entries(settings: Settings) -> None:
-    """Refuse entries that only fits to records have, for a strict release, from noisy tables (InputError)."""
+    """Refuse entries that only fits to records have, if the release is drawn from noisy tables (InputError)."""
     wrong = [f"{entry} = {settings[entry]!r}" for entry in RECORD_ENTRIES if _is_given(settings, entry)]
     if settings.model.name not in (None, *SYNTHESIZERS):
         wrong.append(f"model.name = {settings.model.name!r}")
@@ -76,7 +76,7 @@ def refuse_record_entries(settings: Settings) -> None:
 
 
 def refuse_only_strict(settings: Settings) -> None:
-    """Refuse entries that only releases from noisy tables have, for a fit to records (InputError)."""
+    """Refuse entries that only releases from noisy tables have, if a model is fitted to records (InputError)."""
     given = [entry for entry in ONLY_STRICT if settings[entry]] + ["outcomes"] * bool(settings.outcomes)
     if given:
         raise InputError(
@@ -131,7 +131,7 @@ def _declared(settings: Settings, design: SurveyDesign, names: Sequence[str]) ->
 def _options(settings: Settings, design: SurveyDesign, name: str) -> dict[str, Any]:
     """Return the arguments of :class:`surveysynth.Outcome` for the outcome ``name``.
 
-    They come from the section [outcomes.name], and from entries for all outcomes, such as privacy.bounds.
+    The arguments come from the section [outcomes.name], and from entries for all outcomes, such as privacy.bounds.
     """
     given: dict[str, Any] = settings.outcomes.get(name, OutcomeSettings()).model_dump(exclude_none=True)
     for option, entry in SHORT.items():

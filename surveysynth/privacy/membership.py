@@ -308,7 +308,10 @@ def membership_attack(
 
 
 def _refitted(fit: Attacked, left_out: Sequence[int], rng: np.random.Generator) -> tuple[float, ...]:
-    """Fit again without some units, and return the results of :func:`between`.  NaN if this fit fails."""
+    """Fit again without some units, and simulate the test that distinguishes both fits (:func:`between`).
+
+    All results are NaN if the model cannot be fitted without these units.
+    """
     try:
         other = fit.refitted(left_out, rng)
     except SurveySynthError:
@@ -344,7 +347,11 @@ def between(
 
 
 def log_normalizers(inside: Floats, weight_in: Floats, outside: Floats, weight_out: Floats) -> tuple[float, float]:
-    """Return Bennett's estimate of log(Z' / Z), and the standard error, from the arguments of :func:`between`."""
+    """Return an estimate of the log ratio of the normalizing constants of two fits, "out" over "in".
+
+    The second number is the estimate's standard error.  The parameters are those of :func:`between`, and the source is
+    the acceptance ratio of Bennett (1976).
+    """
 
     def excess(c: float) -> float:
         return float(weight_in @ expit(inside - c) - weight_out @ expit(c - outside))
@@ -359,13 +366,20 @@ def log_normalizers(inside: Floats, weight_in: Floats, outside: Floats, weight_o
 
 
 def log_ratios(c: Floats, weight: Floats) -> Floats:
-    """Return log r of each record at each of S draws, from contributions (S, records) and the draws' probabilities."""
+    """Return the log of the density ratio r, without and with a record, for each record at each of S draws.
+
+    c (S, records) are the records' contributions to the log likelihood.  ``weight`` are the probabilities of the draws.
+    """
     highest = (-c).max(axis=0)
     return np.asarray(-c - (highest + np.log(weight @ np.exp(-c - highest))))
 
 
 def advantage_of_one(log_r: Floats, weight: Floats) -> Floats:
-    """Return the advantage of the best test from one draw, 1/2 E_in |1 - r|, against each record (records,)."""
+    """Return the advantage (records,) of the best test of membership from one draw: 1/2 E_in |1 - r|.
+
+    r is the ratio of the posterior densities without and with the record.  E_in is the mean over draws from the fit
+    with the record, whose probabilities are ``weight``.
+    """
     return np.asarray(weight @ np.abs(np.expm1(log_r)) / 2)
 
 
@@ -377,7 +391,7 @@ def play(log_r: Floats, weight: Floats, m: int, rng: np.random.Generator) -> tup
     Parameters
     ----------
     log_r : float array (S,)
-        Log r of the record at every draw.
+        At every draw, the log of r, the ratio of the posterior densities without the record ("out") and with it ("in").
     weight : float array (S,)
         Probabilities of the draws "in".  The probabilities "out" are weight * r.
     """
@@ -390,13 +404,17 @@ def play(log_r: Floats, weight: Floats, m: int, rng: np.random.Generator) -> tup
 
 
 def _auc(inside: Floats, outside: Floats) -> float:
-    """Return the probability that log r is larger in a game "out" than in a game "in".  Ties count half."""
+    """Return the probability that a value of ``outside`` is larger than a value of ``inside``.  Ties count half."""
     ranks = rankdata(np.concatenate([inside, outside]))[GAMES:]
     return float((ranks.sum() - GAMES * (GAMES + 1) / 2) / GAMES**2)
 
 
 def _units(fit: Attacked) -> tuple[Codes, Codes, Codes]:
-    """Sort the n records by unit.  Return each unit's first record, the sorted records, and the units' U + 1 limits."""
+    """Sort the n records by the U protected units.
+
+    Return the first record of each unit, the sorted records, and the position in the sorted records at which each unit
+    begins, with n at the end.
+    """
     n = fit.rows.size
     unit = np.arange(n) if fit.unit.by_record is None else fit.unit.by_record
     order = np.argsort(unit, kind="stable")
@@ -405,7 +423,10 @@ def _units(fit: Attacked) -> tuple[Codes, Codes, Codes]:
 
 
 def _blocks(fit: Attacked, order: Codes, start: Codes, units: Codes) -> Iterator[Floats]:
-    """Yield contributions (draws, units), a few units at a time.  A unit contributes the sum over its records."""
+    """Yield what units contribute to the log likelihood (draws, units), a few units at a time.
+
+    ``order`` has the records sorted by unit, and ``start`` the position at which each unit begins (:func:`_units`).
+    """
     size = np.diff(start)[units]
     most = max(BLOCK // fit.weighted.posterior.size, 1)
     block = (np.cumsum(size) - size) // most

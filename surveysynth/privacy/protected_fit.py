@@ -65,7 +65,7 @@ class ProtectedFit:
         Privacy weight of each of the U protected units, which may be single records.
     posterior : Draws
     bounds : float array (U,)
-        Maximum of alpha_i |log p_i| over the draws.
+        Maximum over the draws of alpha_i |log p_i|, where p_i is the density of unit i.
     clamp : float, optional
         Contributions are clamped to [-clamp, clamp].  ``bounds`` are computed before the clamp.
     invocations : int, optional

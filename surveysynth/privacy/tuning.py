@@ -117,8 +117,8 @@ def truncated(c1: float, alpha: Floats, risk: Floats, pseudo: PseudoLikelihood, 
 
     Source: Hu, Williams & Savitsky 2025, section 2.2.
 
-    f_i is the Lipschitz bound under the unweighted fit.  With these bounds the numbers of records of weight 0 agree with
-    the authors' Table 1; with bounds under the weighted fit they do not.  The bounds of the new fit can exceed the
+    f_i is the Lipschitz bound under the unweighted fit.  With these bounds the number of records of weight 0 agrees
+    with the authors' Table 1; with bounds under the weighted fit it does not.  The bounds of the new fit can exceed the
     target, as in the authors' section 4.2.
 
     Parameters
@@ -147,9 +147,10 @@ def reweight(first: ProtectedFit, pseudo: PseudoLikelihood, steps: int, *, toler
 
     Source: Hu, Savitsky & Williams 2020, Algorithm 1.
 
-    Every step is a new fit with its own draws and its own Delta.  The weights of a step use the M_i of earlier fits;
-    only one number, k, is found on the draws of the step itself (:func:`tune`).  M_i is a maximum over draws and varies
-    from fit to fit, so later steps use the geometric mean of M_i over the fits since the first step.
+    Every step is a new fit with its own draws and its own overall bound Delta.  Let M_i be the unweighted Lipschitz bound
+    of unit i.  The weights of a step use the M_i of earlier fits; only one number, the factor k, is found on the draws of
+    the step itself (:func:`tune`).  M_i is a maximum over draws and varies from fit to fit, so later steps use the
+    geometric mean of M_i over the fits since the first step.
 
     Parameters
     ----------
@@ -192,14 +193,17 @@ def reweight(first: ProtectedFit, pseudo: PseudoLikelihood, steps: int, *, toler
 
 
 def censored_fit(c1: float, alpha: Floats, pseudo: PseudoLikelihood, clamp: float) -> ProtectedFit:
-    """Fit with every alpha_i log p_i clamped to [-clamp, clamp], and count the records that reach the clamp."""
+    """Fit with the weighted log density of every record clamped to [-clamp, clamp].
+
+    The result has the number of records that reach the clamp.
+    """
     posterior = pseudo.censored(alpha, clamp)
     bounds = times(alpha, pseudo.lipschitz(posterior, alpha))
     return ProtectedFit(c1, alpha, posterior, bounds, clamp, int((bounds >= clamp).sum()))
 
 
 def first_guess(alpha: Callable[[float], Floats], pseudo: PseudoLikelihood, target: float) -> float:
-    """Return a first c1 for :func:`tune`, tuned on a simpler version of the model, or 1 if this is impossible."""
+    """Return a first c1 for :func:`tune`: the c1 that suits a simpler version of the model, or 1 if there is none."""
     pilot = pseudo.model.pilot()
     if pilot is None:
         return 1.0

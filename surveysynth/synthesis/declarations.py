@@ -1,4 +1,4 @@
-"""Checks of the declarations for a strict release: formulas, outcomes, units and population totals."""
+"""Checks of what is declared for a release from noisy tables: formulas, outcomes, units and population totals."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ POPULATION = "population_total=, the public number of population units, which we
 
 
 def without_options(model: FBS | FBP) -> FBS | FBP:
-    """Return the model with its formula alone (ModelError if the model has options, which noisy tables do not use)."""
+    """Return the model with its formula alone (ModelError if the model has options that noisy tables do not use)."""
     if len(model.outcomes) > 1 and isinstance(model, FBP):
         raise ModelError("FBP synthesizes one outcome under Strict(): give FBS, or the formula")
     bare = type(model)(model.outcome, model.predictors)
@@ -216,7 +216,10 @@ def public_totals(
 
 
 def calibrated_total(design: SurveyDesign) -> float | None:
-    """Return the population total to which the weights were calibrated, or None if this is not a whole number."""
+    """Return the population total to which the weights were calibrated.
+
+    None if weights were not calibrated, or the total is not a whole number.
+    """
     whole = _whole(design.calibration.after.sum(keepdims=True)) if design.calibration.margins else None
     return None if whole is None else float(whole[0])
 

@@ -59,7 +59,11 @@ class DataSets:
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class SelectedDraws:
-    """The draws of a release: their positions in the posterior, and the draws from which data are simulated."""
+    """The posterior draws that a release uses.
+
+    ``positions`` are their positions in the posterior.  Data are simulated from the draws ``simulated`` of ``draws``,
+    which may be corrected for the mechanism.
+    """
 
     positions: list[int]
     draws: Draws  # the corrected draws of the release or, without a correction, all draws of the posterior
@@ -283,11 +287,11 @@ class Fit(FittedModel):
         ------
         InputError
             An edit rule is not a condition on columns of the files.  ``accept_diagnostics`` is given under the censored
-            mechanism, or has an unknown name.  ``debias`` is given, but the mechanism has no correction (it needs
-            the inverse map of Lipschitz bounds without re-weighting, or the clamp alone).  Or the model has none: in the
-            setting of a paper, for FBP with effects of PSUs, or for units of several records without effects of PSUs.
-            The file does not have the columns of ``rule``.  ``m`` or ``epsilon`` is not valid, or the ledger has this
-            release already.
+            mechanism, or has an unknown name.  ``debias`` is given, but the mechanism has no correction (a correction
+            needs the inverse map of Lipschitz bounds without re-weighting, or the clamp alone).  Or the model has no
+            correction: in the setting of a paper, for FBP with effects of PSUs, or for units of several records without
+            effects of PSUs.  The file does not have the columns of ``rule``.  ``m`` or ``epsilon`` is not valid, or the
+            ledger has this release already.
         PrivacyError
             m data sets would spend more than epsilon or exceed the ledger's cap, or there are too few unused draws.  Or
             the data sets break ``rule``; then nothing is spent.

@@ -329,7 +329,10 @@ def _units_text(design: SurveyDesign, unit: Unit) -> list[str]:
 
 
 def check_accepted(accepted: Sequence[str], mechanism: RecordMechanism) -> None:
-    """Refuse unknown names of failed diagnostics, and all names if the mechanism forbids to accept any (InputError)."""
+    """Check the names of failed diagnostics that the caller accepts (InputError).
+
+    Unknown names are refused.  Under some mechanisms no name may be given.
+    """
     names = ("divergences", "rhat", "ess_bulk", "ess_tail", "information")
     listed = isinstance(accepted, list | tuple | set | frozenset)
     if not listed or not set(as_list(accepted)) <= set(names):
@@ -340,7 +343,7 @@ def check_accepted(accepted: Sequence[str], mechanism: RecordMechanism) -> None:
 def check_rule(
     rule: IdentificationRule | None, design: SurveyDesign, synthesizer: Synthesizer, mechanism: RecordMechanism
 ) -> None:
-    """Refuse a rule that cannot be computed for the file or contradicts a strict guarantee (InputError)."""
+    """Refuse a release rule that cannot be computed for the file or contradicts a strict guarantee (InputError)."""
     if not isinstance(rule, IdentificationRule | None):
         raise InputError("rule must be a surveysynth.IdentificationRule(known, max_risk=0.5)")
     if rule is None:

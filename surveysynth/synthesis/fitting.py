@@ -1,5 +1,8 @@
 """Synthetic data from a confidential design: fit a model, tune the fit to an epsilon, and release data sets.
 
+Record i has the density p_i at posterior draw s, the risk f_i and the privacy weight alpha_i.  Delta is the overall
+Lipschitz bound, and c1 the scale of the map from risks to privacy weights.
+
     f_i = max_s |log p_i|  under alpha = 1           (Hu, Savitsky & Williams 2022a, section 1.4.1 steps 1-2)
     alpha_i = map(f_i), refit, Delta = max_i max_s alpha_i |log p_i|     (steps 3-4)
     c1 tuned until Delta <= epsilon / (2 m); m draws make m data sets; epsilon = 2 Delta m  (step 5)

@@ -77,7 +77,7 @@ def _with_levels(settings: dict[str, Any], levels: Any, outcomes: Sequence[str])
 
 
 def refuse_schema(settings: Mapping[str, Any]) -> None:
-    """Refuse arguments that only releases from noisy tables have, for a fit to records (InputError)."""
+    """Refuse arguments that only releases from noisy tables have, if a model is fitted to records (InputError)."""
     given = [name for name in SCHEMA_ENTRIES if not _is_nothing(settings.get(name))]
     if given:
         raise InputError(

@@ -282,7 +282,7 @@ def _has_columns(design: SurveyDesign, model: FBS | FBP, public: Sequence[str] |
 
 
 def earlier_source(given: Measurements | Release | None) -> Source | None:
-    """Return the measurements of an earlier year, or None for None (InputError if ``given`` has no measurements)."""
+    """Return the measurements of an earlier year (InputError if ``given`` has none).  None if ``given`` is None."""
     if given is None:
         return None
     source = given.source if isinstance(given, Measurements) else getattr(given, "measured", None)

@@ -89,7 +89,7 @@ class Published(Protocol):
 
     @property
     def method(self) -> dict[str, Any]:
-        """Public facts on the method, with the number and the head of the ledger entry."""
+        """Public facts on the method, with the number and the head (hash) of the ledger entry."""
         ...
 
     @property
@@ -113,8 +113,9 @@ class Ledger:
     survey : str
         Name of the survey.  Releases about the same people belong under one name.
     cap : float, optional
-        Largest sum of the ``blank`` epsilons of the survey.  A release without a ``blank`` epsilon is refused under a
-        cap.  The first call with a cap records the cap; later calls may leave it out or repeat it.
+        Largest sum of the survey's ``blank`` epsilons, which are for removing or adding one unit's confidential values.
+        A release without a ``blank`` epsilon is refused under a cap.  The first call with a cap records the cap; later
+        calls may leave the cap out or repeat it.
     create : bool
         Begin the survey, and make the file if there is none; the folder must exist.  A survey name is refused if the
         ledger has the same name, up to case, spaces and signs.  A similar name gives a warning.
@@ -390,9 +391,9 @@ class Ledger:
     def entries(self) -> pd.DataFrame:
         """Return the entries of the survey as a table.
 
-        The columns are ``number, time, what, kind, unit, blank, replace, sum_blank, sum_replace``.  Sums are running
-        sums.  Missing epsilons and unknown sums are NaN.  From the first entry without a guarantee on, sums are
-        infinite.
+        The columns are ``number, time, what, kind, unit, blank, replace, sum_blank, sum_replace``.  Epsilon ``blank`` is
+        for removing or adding a unit's values, ``replace`` for replacing them.  Sums are running sums.  Missing
+        epsilons and unknown sums are NaN.  From the first entry without a guarantee on, sums are infinite.
 
         Returns
         -------
@@ -407,12 +408,12 @@ class Ledger:
 
     @property
     def spent(self) -> Spent:
-        """Exact sums of the ``blank`` and the ``replace`` epsilons of the survey."""
+        """Exact sums of the survey's epsilons: for removing or adding a unit's values, and for replacing them."""
         return spent_on(self._entries())
 
     @property
     def cap(self) -> Decimal | None:
-        """Largest permitted sum of the ``blank`` epsilons of the survey; None without a cap."""
+        """Largest permitted sum of the survey's epsilons for removing or adding a unit's values; None without a cap."""
         return last_cap(self._own(self._read().lines))
 
     @property

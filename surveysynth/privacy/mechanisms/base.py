@@ -248,11 +248,11 @@ class RecordMechanism(Mechanism, ABC):
     # ---- report
 
     def bias_text(self, fitted: ProtectedFit, debias: bool) -> list[str]:
-        """Return sentences for the report on the bias from protection or, with ``debias``, on its correction."""
+        """Return sentences for the report on bias from protection or, with ``debias``, on the correction of bias."""
         return []
 
     def depends(self) -> list[str]:
-        """Return sentences for the report on results computed from the file that epsilon does not cover."""
+        """Return sentences for the report on results that depend on the file and are not covered by epsilon."""
         return []
 
     def constants(self, fitted: ProtectedFit, target: float) -> dict[str, Any]:

@@ -88,7 +88,7 @@ class PrivacyWeights(RecordMechanism):
         }  # fmt: skip
 
     def constants(self, fitted: ProtectedFit, target: float) -> dict[str, Any]:
-        """Return the map and the shift c2 and, if c1 was given, also the scale c1 and the target, for the manifest."""
+        """Return the map and the shift c2 and, if c1 was given, the scale c1 and ``target``, for the manifest."""
         given = {"c1": fitted.c1, "target": target} if self.constants_given else {}
         return {"map": self.map, "c2": self.c2, **given}
 
@@ -164,7 +164,10 @@ def tuned(alpha: Callable[[float], Floats], pseudo: PseudoLikelihood, target: fl
 
 
 def unweighted_fit(pseudo: PseudoLikelihood, assessment: Assessment, say: Say) -> Callable[[], Draws]:
-    """Return a function that returns the fit under alpha = 1.  The fit is made once, at the first call."""
+    """Return a function that returns draws from the fit with privacy weights of 1.
+
+    The fit is made once, at the first call of this function.
+    """
     done: list[Draws] = []
 
     def fitted() -> Draws:

@@ -19,7 +19,7 @@ from .privacy_weights import BY_MAP, LOCAL, PrivacyWeights, reweighted, tuned, u
 
 @dataclass(frozen=True)
 class PseudoPosterior(PrivacyWeights):
-    """The pseudo posterior mechanism, which raises the likelihood of record i to the power alpha_i.
+    """The pseudo posterior mechanism: the likelihood of record i is raised to the power of a privacy weight alpha_i.
 
     Source: Hu, Savitsky & Williams 2022a, section 1.4.1; "Weighted" in Hu, Williams & Savitsky (2025).
 
@@ -38,7 +38,7 @@ class PseudoPosterior(PrivacyWeights):
     risk : LipschitzRisk, CountRisk, MarginalRisk or PairwiseRisk
         Measure of a record's risk.  Under every measure the guarantee is about Lipschitz bounds.  "LW" of
         Hu, Savitsky & Williams (2020) is ``map="linear"``, and "CW" of the same paper is
-        ``map="linear", risk=CountRisk(radius=0.2)``, with alpha_i = c1 (1 - IR_i) + c2.
+        ``map="linear", risk=CountRisk(radius=0.2)``, with alpha_i = c1 (1 - IR_i) + c2 and the risk IR_i.
 
     Raises
     ------

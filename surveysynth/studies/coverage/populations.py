@@ -101,7 +101,7 @@ class RealPopulation:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """The statistics of the tables, as arguments of :func:`surveysynth.estimate`."""
+        """Which statistics the tables have, as arguments of :func:`surveysynth.estimate`."""
         return {"statistic": self.statistics} | ({"quantiles": QUANTILES} if "quantile" in self.statistics else {})
 
     @property
@@ -125,8 +125,8 @@ class RealPopulation:
 def by_margin(tables: Callable[[str], pd.DataFrame], margins: tuple[str, ...]) -> pd.DataFrame:
     """Stack the tables of all margins, with the grand total only once.
 
-    ``tables`` is a function that returns the table of a margin.  The columns ``margin`` and ``level`` are first.  For quantiles ``statistic`` includes the probability, and for
-    proportions ``level`` includes the category.
+    ``tables`` is a function that returns the table of a margin.  The result begins with the columns ``margin`` and
+    ``level``.  For quantiles ``statistic`` includes the probability.  For proportions ``level`` includes the category.
     """
     parts = []
     for k, margin in enumerate(margins):

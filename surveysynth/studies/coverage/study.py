@@ -79,7 +79,7 @@ class Cell:
 
 
 def release_tables(release: Release, population: RealPopulation) -> Tables:
-    """Return a function that makes the table of a release by a given margin."""
+    """Return a function that makes a table of estimates from a release, by a given margin of the population."""
     return lambda margin: release.tables([margin], **population.asked).assign(m=release.m)
 
 
@@ -160,7 +160,7 @@ def _plain(cell: Cell, prior: Any) -> Synthesizer:
 
 @dataclass(frozen=True)
 class Maker:
-    """How a mechanism makes tables of estimates of a sample (``make``), and its own number for random seeds."""
+    """A function that makes a mechanism's estimates from a sample, and the mechanism's number for random seeds."""
 
     make: Make
     stream: int
