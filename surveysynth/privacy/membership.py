@@ -117,7 +117,8 @@ class MembershipAttack:
         columns come from a refit without the record, and are NaN without a refit: ``advantage_refit``, ``auc_refit``,
         ``beyond_refit`` (probability that the privacy loss |sum of log r over m draws| of a release exceeds epsilon),
         ``loss_refit`` (m max |log r| over the draws of both fits) and ``error_refit``, the standard error of
-        m log(Z' / Z).  The module docstring defines r, Z and Z'.
+        m log(Z' / Z).  Here r is the ratio of the posterior densities without the record ("out") and with it ("in"),
+        and Z' / Z is the ratio of their normalizing constants.
     screened : int
         Number of records, or units, that were examined with one draw.
     others : float

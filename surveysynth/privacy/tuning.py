@@ -147,10 +147,10 @@ def reweight(first: ProtectedFit, pseudo: PseudoLikelihood, steps: int, *, toler
 
     Source: Hu, Savitsky & Williams 2020, Algorithm 1.
 
-    Every step is a new fit with its own draws and its own overall bound Delta.  Let M_i be the unweighted Lipschitz bound
-    of unit i.  The weights of a step use the M_i of earlier fits; only one number, the factor k, is found on the draws of
-    the step itself (:func:`tune`).  M_i is a maximum over draws and varies from fit to fit, so later steps use the
-    geometric mean of M_i over the fits since the first step.
+    Every step is a new fit with its own draws and its own overall bound Delta.  Let M_i be the unweighted Lipschitz
+    bound of unit i.  The weights of a step use the M_i of earlier fits; only one number, the factor k, is found on the
+    draws of the step itself (:func:`tune`).  M_i is a maximum over draws and varies from fit to fit, so later steps use
+    the geometric mean of M_i over the fits since the first step.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ def written_out(
     ----------
     design : SurveyDesign
         Only the values of public columns and the types of other columns are used.
-    formula : str, list of str, or another model
+    formula : str, list of str, or model
         Formulas, or a model.  A formula without a dot, and a model, are returned unchanged.
     public : list of str, optional
         Columns for which a dot stands.

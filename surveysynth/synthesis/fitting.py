@@ -92,7 +92,7 @@ def fit(
     epsilon : float
         Privacy budget of a release of m data sets, which is never exceeded.  Epsilon compares the file with a file
         that has one record more or less or, under ``Censored``, with a file in which one record's confidential values
-        are blanked.  Epsilon is not needed if the mechanism has a given c1.
+        are blanked.  Epsilon is not needed for ``PseudoPosterior(c1=...)``.
     m : int
         Number of synthetic data sets; default 3.
     mechanism : PseudoPosterior, WeightedE or Censored
@@ -100,8 +100,8 @@ def fit(
         of a policy, is strict; that of ``Censored(weighted=True)`` is strict given the privacy weights; the guarantees
         of ``PseudoPosterior`` and ``WeightedE`` are asymptotic.
     policy : Policy, optional
-        Model, epsilon, m and privacy weights of ``Censored`` that were set on a historical file.  These do not depend
-        on this file, and must not be given as arguments as well.
+        Model, epsilon, m and privacy weights of ``Censored`` that were set on a historical file.  So these settings do
+        not depend on this file.  A setting of the policy must not be given as arguments as well.
     population_total : float or mapping of stratum to float, optional
         Public number of population units to which the synthetic weights add up, as one number or for
         each stratum (these totals then have no standard error).  The default is the sum of the
@@ -122,7 +122,7 @@ def fit(
         or PSUs.  The log densities of the records of a unit add up.  By default, single records are protected.
     reweight : int
         Number of steps of re-weighting (Hu, Savitsky & Williams 2020, Algorithm 1), which raises the privacy weights of
-        records whose bounds lie below the overall bound, at the same epsilon.  True is one step, as in that paper.
+        records whose Lipschitz bounds lie below the overall bound, at the same epsilon.  True is one step, as in that paper.
         ``reweight=10`` continues as long as weights rise, for at most 10 steps.  Draws of a re-weighted fit are never
         corrected for privacy weights: ``debias`` is refused, and the model's own corrections (of the spread between
         PSUs and of shares) are left out.

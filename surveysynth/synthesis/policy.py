@@ -2,11 +2,10 @@
 
     historical file -> unweighted fit: draws theta_s -> f_i = max_s |log p_i| -> map, c1, c2 -> epsilon
 
-Here p_i is the density of record i at a posterior draw theta_s, f_i the record's risk, and c1 and c2 are the constants of
-the map from risks to privacy weights alpha_i.
-In later periods the same draws give f_i for the records of the current file, the same map and constants
-give alpha_i, and the same epsilon clamps alpha_i log p_i.  So a record's privacy weight depends on no other record of
-the current file, and the guarantee is strict.
+Here p_i is the density of record i at a posterior draw theta_s, f_i the record's risk, and c1 and c2 the constants of
+the map from risks to privacy weights alpha_i.  In later periods the same draws give f_i for the records of the current
+file, the same map and constants give alpha_i, and the same epsilon clamps alpha_i log p_i.  So a record's privacy
+weight depends on no other record of the current file, and the guarantee is strict.
 """
 
 from __future__ import annotations

@@ -216,7 +216,7 @@ def check_values(design: SurveyDesign, model: FBS | FBP, schema: Mapping[str, Ou
 
 
 def check_contradictions(asked: StrictRequest) -> None:
-    """Refuse a file whose outcomes contradict their declarations, without counting the file.
+    """Refuse a file whose outcomes contradict their declarations.  No noisy table is made.
 
     Raises
     ------

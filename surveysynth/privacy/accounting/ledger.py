@@ -391,9 +391,9 @@ class Ledger:
     def entries(self) -> pd.DataFrame:
         """Return the entries of the survey as a table.
 
-        The columns are ``number, time, what, kind, unit, blank, replace, sum_blank, sum_replace``.  Epsilon ``blank`` is
-        for removing or adding a unit's values, ``replace`` for replacing them.  Sums are running sums.  Missing
-        epsilons and unknown sums are NaN.  From the first entry without a guarantee on, sums are infinite.
+        The columns are ``number, time, what, kind, unit, blank, replace, sum_blank, sum_replace``.  ``blank`` is the
+        epsilon for removing or adding a unit's values, and ``replace`` for replacing them.  Sums are running sums.
+        Missing epsilons and unknown sums are NaN.  From the first entry without a guarantee on, sums are infinite.
 
         Returns
         -------

@@ -192,7 +192,7 @@ def contents(file: int, path: Path) -> Contents:
 def append(file: int, line: Line, before: Contents, path: Path) -> Line:
     """Add a line to the ledger in one write, and wait until the line is on the disk.
 
-    An incomplete last line, which a crash left, is moved to another file before.
+    If a crash left an incomplete last line, this line is first moved to another file.
 
     Returns
     -------

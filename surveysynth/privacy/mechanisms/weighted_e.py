@@ -27,9 +27,9 @@ class WeightedE(PrivacyWeights):
     Source: Hu, Williams & Savitsky 2025, section 2.2, "Weighted-e".
 
     The privacy weight alpha_i of record i is set to 0 if alpha_i f_i exceeds epsilon / (2 m), where f_i is the record's
-    Lipschitz bound under the unweighted fit.  The model is fitted under the remaining weights.  In the paper some bounds
-    of this fit may still exceed epsilon / (2 m).  Here, if a bound does, the remaining weights are multiplied by a
-    common factor, which is tuned like c1 of :class:`PseudoPosterior`.  So epsilon is never exceeded.
+    Lipschitz bound under the unweighted fit.  The model is fitted under the remaining weights.  In the paper some
+    bounds of this fit may still exceed epsilon / (2 m).  Here, if a bound does, the remaining weights are multiplied by
+    a common factor, which is tuned like c1 of :class:`PseudoPosterior`.  So epsilon is never exceeded.
 
     Parameters
     ----------
