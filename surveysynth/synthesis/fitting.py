@@ -122,10 +122,10 @@ def fit(
         or PSUs.  The log densities of the records of a unit add up.  By default, single records are protected.
     reweight : int
         Number of steps of re-weighting (Hu, Savitsky & Williams 2020, Algorithm 1), which raises the privacy weights of
-        records whose Lipschitz bounds lie below the overall bound, at the same epsilon.  True is one step, as in that paper.
-        ``reweight=10`` continues as long as weights rise, for at most 10 steps.  Draws of a re-weighted fit are never
-        corrected for privacy weights: ``debias`` is refused, and the model's own corrections (of the spread between
-        PSUs and of shares) are left out.
+        records whose Lipschitz bounds lie below the overall bound, at the same epsilon.  True is one step, as in the
+        paper.  ``reweight=10`` continues as long as weights rise, for at most 10 steps.  Draws of a re-weighted fit are
+        never corrected for privacy weights: ``debias`` is refused, and the model's own corrections (of the spread
+        between PSUs and of shares) are left out.
     engine : {"auto", "embedded", "cmdstan"}
         Engine that runs the model's Stan program.
     tolerance : float
