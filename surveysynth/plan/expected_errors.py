@@ -1,8 +1,8 @@
 """Expected standard errors of a strict release (from noisy tables), computed by releases of made-up files.
 
 A made-up file has the public columns and the design of the survey.  Its outcomes and weights are drawn from the
-declarations alone.  The made-up file is measured, released and tabulated as the survey will be, so that the standard
-errors include every step of the release.
+declarations alone.  Noisy tables, a release and tables of estimates are made from the made-up file as they will be from
+the survey, so that the standard errors include every step of the release.
 """
 
 from __future__ import annotations

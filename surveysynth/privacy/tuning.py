@@ -19,8 +19,8 @@ with k such that the bound of the new fit is not above the bound of the first fi
 weights of the inverse map, with M_i of the weighted fit in place of f_i of the unweighted fit.  Only weights of 0
 do not change.  At the fixed point alpha_i = min(1, Delta / M_i) under the fit with these weights: a record either
 has the bound Delta or has weight 1.  The fixed point is reached only approximately, because M_i is a maximum over
-draws and differs from fit to fit.  Weights of units of different sizes are evened after each step (:mod:`.units`), so
-the bounds of these units remain below Delta.
+draws and differs from fit to fit.  If units have different sizes, weights are lowered after each step until small and
+large units have the same mean weight (:mod:`.units`), so the bounds of these units remain below Delta.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def tune(
     ----------
     alpha : function of c1
         Privacy weights of the protected units.  Weights of single records increase with c1.  Weights of groups of
-        records are evened (:mod:`.units`), so a weight may decrease when c1 increases.
+        records are lowered so that small and large groups have the same mean weight (:mod:`.units`), so a weight may
+        decrease when c1 increases.
     pseudo : PseudoLikelihood
     target : float
         epsilon / (2 m), which Delta never exceeds.
