@@ -43,7 +43,10 @@ SET_BY_POLICY = (
 
 
 def synthesizer_of(settings: Settings, folder: Path) -> Synthesizer:
-    """Return the model of a plan (InputError if the model lacks an option).  Paths are relative to ``folder``."""
+    """Return the model of a plan.  Paths in the plan are relative to ``folder``.
+
+    InputError if the plan has an entry that this model does not have.
+    """
     entries, name = settings.model, settings.model.name
     assert name is not None and entries.formula is not None  # ensured by choose and lacking
     options: dict[str, Any] = {option: getattr(entries, option) for option in MODEL_ENTRIES}
@@ -163,7 +166,7 @@ def policy_of(settings: Settings, folder: Path) -> Policy | None:
 
 
 def _ball(settings: Settings) -> dict[str, Any]:
-    """Return the entries on the size of balls, as arguments of a measure of risk."""
+    """Return the size of the balls around true values, as arguments of a measure of risk that counts in balls."""
     privacy = settings.privacy
     if privacy.absolute and privacy.radius is None:
         raise InputError("privacy.absolute needs privacy.radius, in the unit of the outcome")
@@ -179,7 +182,11 @@ def _refuse_stray(settings: Settings, names: tuple[str, ...], needed: str) -> No
 
 
 def by_of(settings: Settings, model: Synthesizer) -> list[str] | None:
-    """Return the variables of the tables (InputError for a variable that the release would not preserve)."""
+    """Return the variables that classify the published tables.
+
+    InputError if one is neither a predictor nor a categorical outcome: the release would not preserve relations with
+    such a variable.
+    """
     for name in settings.tables.by or ():
         if name not in (*model.predictor_columns, *model.categorical):
             raise InputError(
@@ -189,10 +196,10 @@ def by_of(settings: Settings, model: Synthesizer) -> list[str] | None:
 
 
 def print_of(settings: Settings, model: Synthesizer, folder: Path) -> tuple[Symbols, Wording]:
-    """Return the marks of quality and the wording of printed tables.
+    """Return the symbols for the quality of estimates, and the words of the printed tables.
 
-    InputError if marks or wording are not valid, units are given for other columns than outcomes, or entries on
-    statistics are wrong or have no effect.
+    InputError if symbols or words are not valid, units of measurement are given for columns that are not outcomes, or
+    the statistics of the tables are wrong.
     """
     tables = settings.tables
     statistics = tables.statistic or ["count", "mean", "proportion"]  # the defaults of Release.tables

@@ -24,9 +24,10 @@ SUPERSEDES = (
 )
 
 def refuse_labelled(design: SurveyDesign, settings: Settings, model: Synthesizer, *, in_memory: bool) -> None:
-    """Refuse labelled numbers, such as -9 for "refused", among the numbers of a model unless the plan explains them.
+    """Refuse a file if numeric columns of the model have labelled numbers, such as -9 for "refused" (InputError).
 
-    Other columns keep their labelled numbers; a warning appears when the file is read.
+    The message asks which of these numbers stand for missing values.  The answer belongs in the plan or, if the design
+    is in memory, in the call that read the file.
     """
     labelled = design.select([]).attrs.get(LABELLED, {})
     used = [*model.numeric, *numeric_predictors(design, model.predictors, model.outcomes)]
@@ -57,7 +58,7 @@ def refuse_far_total(design: SurveyDesign, settings: Settings) -> None:
 
 
 def superseded(settings: Settings, folder: Path) -> tuple[list[str], dict[str, Any]]:
-    """Return sentences and facts on the release that this release replaces.  The epsilons of both add up."""
+    """Return sentences and facts on the earlier release that this release replaces, with the sum of both epsilons."""
     if settings.release.supersedes is None:
         return [], {}
     place = folder / settings.release.supersedes

@@ -101,9 +101,9 @@ def choose(settings: Settings, facts: PublicFacts, folder: Path) -> tuple[Settin
 
 
 def lacking(settings: Settings, *, at_hand: bool) -> dict[str, str]:
-    """Return the entries that the agency must still fill in, each with a text on what to enter.
+    """Return the entries of the plan that the agency must still fill in, each with a text on what to enter.
 
-    If ``at_hand``, the design is in memory, and the plan needs no file path.
+    If ``at_hand``, the design is in memory, and the plan needs no path of the confidential file.
     """
     privacy, out = settings.privacy, {}
     if settings.survey.file is None and not at_hand:
@@ -141,7 +141,7 @@ def _mechanism_for(model: Synthesizer) -> tuple[str, str]:
 
 
 def _model(settings: Settings, folder: Path) -> Synthesizer:
-    """Return the model without its transform and scale, of which only columns and options are used."""
+    """Return the plan's model without transform and scale.  Only the model's columns and options are used."""
     bare: dict[str, Any] = {"model.transform": None, "model.scale": None}
     if "bounds" in _takes(settings) and settings.privacy.bounds is None:
         bare["privacy.bounds"] = (0.0, 1.0)

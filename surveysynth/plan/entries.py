@@ -306,7 +306,8 @@ def _drafted_design(
 ) -> tuple[Settings, SurveyDesign]:
     """Return the settings and the design of a draft.
 
-    Guessed replicate weights are tried as full weights, then as factors of the weights, and otherwise left out.
+    If roles were ``guessed``, replicate weights are tried as full weights, and then as factors by which the survey
+    weight is multiplied.  If both fail, the replicate weights are left out.
     """
     if guessed:
         for further in ({}, {"survey.combined": False}):
@@ -322,7 +323,11 @@ def _drafted_design(
 def _full_names(
     settings: Settings, entries: Mapping[str, Any], called: Callable[..., Any], name: str
 ) -> dict[str, Any]:
-    """Return entries by full name "section.entry", from short names in a call of ``called`` (InputError if unknown)."""
+    """Return entries by their full names "section.entry", given short names such as "epsilon".
+
+    InputError if a name is unknown.  The message names the function ``name``, and suggests entries and arguments of
+    ``called``.
+    """
     places = {entry.partition(".")[2]: entry for entry, _ in settings.items() if entry.partition(".")[0] not in BY_NAME}
     places |= {name: name for name in BY_NAME}
     known = [*places, *inspect.signature(called).parameters]

@@ -1,8 +1,8 @@
-"""Expected standard errors of a strict release, from releases of made-up files.
+"""Expected standard errors of a strict release (from noisy tables), computed by releases of made-up files.
 
 A made-up file has the public columns and the design of the survey.  Its outcomes and weights are drawn from the
-declarations alone.  The made-up file is measured, released and tabulated as the survey will be, so that the standard
-errors include every step of the release.
+declarations alone.  Noisy tables, a release and tables of estimates are made from the made-up file as they will be from
+the survey, so that the standard errors include every step of the release.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def expected_errors(
 
 
 def _compared(made: SurveyDesign, measured: Measurements, names: list[str], m: int, seed: int) -> pd.DataFrame:
-    """Release a made-up file.  Return estimates, with squared standard errors of the release and of the file."""
+    """Release a made-up file.  Return each estimate with its variances in the release and in the made-up file."""
     release, found = measured.release(m, seed=seed), []
     for name in release.outcomes:
         cells = _cells(made, release, name, names)
@@ -150,7 +150,7 @@ def _compared(made: SurveyDesign, measured: Measurements, names: list[str], m: i
 
 
 def _cells(made: SurveyDesign, release: Release, name: str, names: list[str]) -> pd.DataFrame:
-    """Return estimates of one outcome, with squared standard errors of the release and of the file."""
+    """Return each estimate of one outcome, with its variances in the release and in the made-up file."""
     categorical = name in release.categorical
     statistics = ["proportion"] if categorical else ["count", "mean"]
     released = release.tables(names, outcome=name, statistic=statistics)

@@ -48,7 +48,7 @@ def _is_there(plan: Mapping[str, Any], entry: str) -> bool:
 
 
 def faults(errors: Sequence[Any], plan: Mapping[str, Any]) -> dict[str, str]:
-    """Turn pydantic's errors into messages by name of the entry.
+    """Turn pydantic's errors into messages, by name of the wrong entry.
 
     If an entry permits several kinds of values, pydantic has an error for each kind.  The message is about the kind
     that fits best.
@@ -61,7 +61,10 @@ def faults(errors: Sequence[Any], plan: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _place(error: Any, plan: Any) -> Place:
-    """Return the path in the plan of pydantic's error, without the kinds of values that pydantic tried."""
+    """Return where in the plan an error of pydantic is: the names of section and entry, and positions in lists.
+
+    The kinds of values that pydantic tried are left out.
+    """
     place: list[int | str] = []
     for part in error["loc"]:
         there = isinstance(plan, Mapping) and part in plan
@@ -78,7 +81,7 @@ def _within(place: Place, outer: Place) -> bool:
 
 
 def _entry(place: Place) -> str:
-    """Return the name of an entry from its path.  The values of a list are counted from 1."""
+    """Join the parts of ``place`` to the name of an entry, such as "privacy.bounds, number 2" (counted from 1)."""
     return "".join(f", number {part + 1}" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
 
 
@@ -110,7 +113,10 @@ def _message(place: Place, errors: Sequence[Any]) -> str:
 
 
 def _fields(place: Place) -> Mapping[str, Any]:
-    """Return the entries that the section at a path can have."""
+    """Return the permitted entries of the plan's section that ``place`` names, such as ("privacy",).
+
+    Empty if there is no such section.
+    """
     if place[:2] == ("model", "later"):
         return LaterModel.model_fields
     return SECTIONS[str(place[0])].model_fields if place and place[0] in SECTIONS else {}

@@ -45,9 +45,12 @@ def look_inside(
     settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: Mechanism, by: list[str],
     ratio: float | None, schema: Mapping[str, Outcome],
 ) -> list[str]:  # fmt: skip
-    """Return sentences on heaps, bounds, residuals, sizes of groups and expected coefficients of variation.
+    """Return sentences on confidential values that could spoil a release, for the agency alone.
 
-    If the file would be refused, the only sentence says why.
+    These are frequent single values (heaps), values outside the bounds, skew residuals, outcomes that are correlated
+    with the size of PSUs or units, and large expected coefficients of variation.  ``ratio`` is the expected standard
+    error of the release divided by the standard error of the file.  If the file would be refused, the only sentence
+    says why.
     """
     found, fitted = list[str](), mechanism.fits_records
     if isinstance(mechanism, RecordMechanism):
@@ -97,7 +100,10 @@ def _information(
 def _value_findings(
     settings: Settings, design: SurveyDesign, outcome: str, declared: Outcome | None, *, scaled: bool
 ) -> list[str]:  # fmt: skip
-    """Return sentences on values outside the bounds and, for transformed outcomes, on missing values, zeros, heaps."""
+    """Return sentences on an outcome's values outside the bounds.
+
+    If ``scaled`` (the model has a transform), also on missing values, zeros and frequent single values.
+    """
     y = design.numeric(outcome)
     there, found = y[np.isfinite(y)], list[str]()
     hints = HINTS if declared is None else {name: hint.format(key(outcome)) for name, hint in HINTS_FOR_TABLES.items()}
@@ -175,7 +181,10 @@ def _size_findings(settings: Settings, design: SurveyDesign, outcome: str) -> li
 
 
 def _cell_findings(design: SurveyDesign, outcome: str, by: list[str], ratio: float | None) -> list[str]:
-    """Return a sentence on expected coefficients of variation: the file's coefficients times the expected ``ratio``."""
+    """Return a sentence on expected coefficients of variation of means.
+
+    These are the file's coefficients times ``ratio``, the expected ratio of standard errors of release and file.
+    """
     if ratio is None or np.isnan(design.numeric(outcome)).any():
         return []
     table = estimate(design, outcome, by, "mean")

@@ -130,8 +130,9 @@ class Plan(PlanEntries):
         Parameters
         ----------
         inside : bool
-            Whether confidential values are examined as well: heaps, the shape of residuals, expected coefficients of
-            variation, and PSUs whose size is correlated with the outcome.  The findings are for the agency alone.
+            Whether confidential values are examined as well: frequent single values, the shape of residuals, expected
+            coefficients of variation, and PSUs whose size is correlated with the outcome.  The findings are for the
+            agency alone.
 
         Returns
         -------
@@ -174,8 +175,8 @@ class Plan(PlanEntries):
         ----------
         enter : bool
             Whether the release is entered in the plan's ledger now.  Otherwise :meth:`write` enters the release when
-            all files are on the disk; do not look at the release before.  A strict release is always entered when the
-            file is measured.
+            all files are on the disk; do not look at the release before.  A strict release, which is drawn from noisy
+            tables, is always entered when noise is added.
         seed : int, optional
             Seed for tests only.  A seeded release is marked "not for publication".
 
@@ -417,7 +418,7 @@ class Plan(PlanEntries):
 
     @property
     def statistics(self) -> dict[str, Any]:
-        """The statistics of the tables, as arguments of :meth:`Release.tables`."""
+        """Which statistics the published tables have, as arguments of :meth:`Release.tables`."""
         tables = self.settings.tables
         options = {"quantiles": tables.quantiles, "poverty_line": tables.poverty_line}
         return {"statistic": tables.statistic} | {name: value for name, value in options.items() if value}

@@ -192,13 +192,16 @@ def _text(bounds: Any) -> str:
 
 
 def _typical(tables: pd.DataFrame) -> float:
-    """Return the root mean square of the ratios of standard errors over all cells, without those of counts."""
+    """Return the root mean square, over all cells, of the ratio of standard errors of release and file.
+
+    Ratios for counts are left out.
+    """
     ratios = tables.loc[tables["statistic"] != "count", "ratio"]
     return float(np.sqrt((ratios**2).mean()))
 
 
 def _with_ratios(cells: pd.DataFrame, tables: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Add to each cell the ratio of standard errors of its mean or proportions."""
+    """Add to each cell the expected ratio of standard errors, of release and file, for its mean or proportions."""
     rows = tables[tables["statistic"] != "count"]
     if not by:
         return cells.assign(se_ratio=_typical(tables))
@@ -228,7 +231,10 @@ def _range(values: pd.Series, form: str) -> str:
 def _page_text(
     settings: Settings, facts: PublicFacts, model: Synthesizer, mechanism: Mechanism, folder: Path, before: float
 ) -> list[str]:  # fmt: skip
-    """Return the first two sentences of the published page of tables.  The third sentence needs the release."""
+    """Return the first two sentences of the page on which the tables will be published.
+
+    ``before`` is the epsilon of earlier years' tables.
+    """
     p, (_, words), design = settings.privacy, print_of(settings, model, folder), facts.design
     if p.epsilon is None:
         return []
@@ -345,7 +351,10 @@ def _blurred(facts: PublicFacts, name: str) -> bool:
 
 
 def _alike(count: pd.Series) -> list[list[str]]:
-    """Group the levels that differ only in blanks, capitals or accents, with the most frequent level first."""
+    """Return groups of levels that differ only in blanks, capitals or accents.
+
+    ``count`` has the number of records at each level.  Within a group, levels have the order of ``count``.
+    """
     groups: dict[str, list[str]] = {}
     for level in count.index[count > 0]:
         groups.setdefault(without_marks(str(level)), []).append(str(level))

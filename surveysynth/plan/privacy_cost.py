@@ -36,7 +36,8 @@ class PrivacyCost:
     c1 : float or None
         Scale of the weight map; None if there are no privacy weights from risks.
     delta_target : float
-        Target bound of the inverse map alpha_i = c1 * delta_target / f_i: epsilon / (2 m), or 1 without an epsilon.
+        Target for the Lipschitz bound: epsilon / (2 m), or 1 without an epsilon.  The inverse map from risks f_i to
+        privacy weights is alpha_i = c1 * delta_target / f_i.
     delta : float
         Lipschitz bound Delta_alpha of one draw.
     epsilon : float
@@ -86,9 +87,9 @@ def privacy_cost(
     epsilon : float, optional
         Epsilon to which c1 is tuned.  The result is a table if neither the call nor the mechanism has an epsilon or c1.
     c1 : float, optional
-        Scale of the map whose epsilon is computed.  The inverse map is alpha_i = c1 Delta_target / f_i, where
-        Delta_target is epsilon / (2 m).  If no epsilon is given, Delta_target is 1, and c1 is itself the target of the
-        Lipschitz bound.
+        Scale of the privacy weights for which epsilon is computed.  The inverse map from risks f_i to privacy weights
+        is alpha_i = c1 Delta_target / f_i, where Delta_target is epsilon / (2 m).  If no epsilon is given, Delta_target
+        is 1, and c1 is itself the target for the Lipschitz bound.
     mechanism : PseudoPosterior or WeightedE, optional
         Mechanism of the release; ``PseudoPosterior()`` by default.
     design, synthesizer, m, **settings

@@ -131,7 +131,7 @@ class Survey(Section):
 
     @property
     def weighted(self) -> bool:
-        """Whether the plan has weights or inclusion probabilities, or says that there are none."""
+        """Whether the plan names weights or inclusion probabilities, or declares an unweighted sample."""
         return self.weights is not None or self.probs is not None or bool(self.unweighted)
 
     @model_validator(mode="after")

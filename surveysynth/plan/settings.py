@@ -1,4 +1,4 @@
-"""The settings of a plan: every entry of every section, checked."""
+"""The settings of a plan: the values of all entries of all sections, after a check of their types."""
 
 from __future__ import annotations
 
@@ -69,7 +69,10 @@ class Settings(Section):
                 yield f"{section}.{entry}", getattr(getattr(self, section), entry)
 
     def __getitem__(self, entry: str) -> Any:
-        """Return the value of an entry, by its name in :meth:`items`, or None if the plan does not have the column."""
+        """Return the value of an entry such as "privacy.epsilon" or "columns.age.missing".
+
+        None if the plan has no section for this column or outcome.
+        """
         section, _, name = entry.partition(".")
         if section in BY_NAME:
             column, _, name = name.rpartition(".")
@@ -78,9 +81,10 @@ class Settings(Section):
         return getattr(getattr(self, section), name)
 
     def set(self, entries: Mapping[str, Any]) -> Self:
-        """Return the settings with other values of some entries, which have the names of :meth:`items`.
+        """Return the settings with other values of some entries, named as in "privacy.epsilon" (:meth:`items`).
 
-        The value None removes an entry.  "columns" and "outcomes" alone stand for all columns and all outcomes.
+        The value None removes an entry.  The names "columns" and "outcomes" replace the entries of all columns or of
+        all outcomes.
         """
         sections: dict[str, dict[str, Any]] = self.model_dump(exclude_none=True)
         for entry, value in entries.items():

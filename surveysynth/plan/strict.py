@@ -1,4 +1,7 @@
-"""Conversion of a plan's entries to arguments of ``synthesize`` and ``expected_errors``, for strict releases."""
+"""Conversion of a plan's entries to arguments of ``synthesize`` and ``expected_errors``.
+
+This is for strict releases, which are drawn from noisy tables.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,7 @@ def _is_given(settings: Settings, entry: str) -> bool:
 
 
 def refuse_record_entries(settings: Settings) -> None:
-    """Refuse entries for fits to records, if the release is strict (InputError)."""
+    """Refuse entries that only fits to records have, if the release is drawn from noisy tables (InputError)."""
     wrong = [f"{entry} = {settings[entry]!r}" for entry in RECORD_ENTRIES if _is_given(settings, entry)]
     if settings.model.name not in (None, *SYNTHESIZERS):
         wrong.append(f"model.name = {settings.model.name!r}")
@@ -73,7 +76,7 @@ def refuse_record_entries(settings: Settings) -> None:
 
 
 def refuse_only_strict(settings: Settings) -> None:
-    """Refuse entries for strict releases, if a model is fitted to records (InputError)."""
+    """Refuse entries that only releases from noisy tables have, if a model is fitted to records (InputError)."""
     given = [entry for entry in ONLY_STRICT if settings[entry]] + ["outcomes"] * bool(settings.outcomes)
     if given:
         raise InputError(
@@ -126,7 +129,10 @@ def _declared(settings: Settings, design: SurveyDesign, names: Sequence[str]) ->
 
 
 def _options(settings: Settings, design: SurveyDesign, name: str) -> dict[str, Any]:
-    """Return the arguments of one Outcome, from the entries of this outcome and from entries for all outcomes."""
+    """Return the arguments of :class:`surveysynth.Outcome` for the outcome ``name``.
+
+    The arguments come from the section [outcomes.name], and from entries for all outcomes, such as privacy.bounds.
+    """
     given: dict[str, Any] = settings.outcomes.get(name, OutcomeSettings()).model_dump(exclude_none=True)
     for option, entry in SHORT.items():
         by_outcome = settings[entry]
@@ -205,7 +211,10 @@ def synthesis_arguments(settings: Settings, design: SurveyDesign, folder: Path) 
 
 
 def epsilon_before(settings: Settings, folder: Path) -> float:
-    """Return the epsilon of earlier years' tables, or 0.  For people who are in both files, both epsilons add up."""
+    """Return the epsilon spent on earlier years' noisy tables, or 0.
+
+    For people who are also in this year's file, this epsilon and the epsilon of the new release add up.
+    """
     source = earlier_source(_earlier(settings, folder))
     return 0.0 if source is None else sum(each.blank or 0.0 for each in (source.expense, *source.spent_before))
 

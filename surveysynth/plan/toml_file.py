@@ -124,7 +124,7 @@ def _section(
 
 
 def _by_name(kind: type[Section], columns: Mapping[str, Section], example: str) -> tomlkit.items.Table:
-    """Return the sections [columns.name] or [outcomes.name], after a comment with an example."""
+    """Return all sections [columns.name], or all sections [outcomes.name], after a comment with an example."""
     table = tomlkit.table()
     table.add(tomlkit.comment(f"{kind.__doc__} As {example}"))
     for name, section in columns.items():

@@ -33,8 +33,8 @@ def diff(
     by, statistic
         Tables of two releases, as for :meth:`Release.tables`.  The default is the tables in both releases.
     same_file : bool, optional
-        Whether two releases come from the same confidential file, so that differences have no sampling error.  By
-        default this is so if the new release supersedes the old release.
+        True if two releases come from the same confidential file, so that differences have no sampling error.  The
+        default is True if the new release supersedes the old release.
 
     Returns
     -------

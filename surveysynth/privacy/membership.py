@@ -68,7 +68,7 @@ FEW = 100  # effective draws "out" below which re-weighting is unreliable
 
 
 class Attacked(Protocol):
-    """The part of :class:`surveysynth.Fit` that the attack uses."""
+    """The attributes and methods of a fit (:class:`surveysynth.Fit`) that the membership attack uses."""
 
     budget: Budget
     rows: Codes
@@ -86,7 +86,7 @@ class Attacked(Protocol):
         ...
 
     def refitted(self, left_out: Sequence[int], rng: np.random.Generator) -> ProtectedFit:
-        """Fit again without some units."""
+        """Fit again without some of the protected units, whose positions are ``left_out``."""
         ...
 
     def log_ratio(self, other: ProtectedFit, posterior: Draws) -> Floats:
@@ -99,7 +99,7 @@ class Attacked(Protocol):
         ...
 
     def contributions(self, records: Codes) -> Floats:
-        """Return the contributions of some records to the log pseudo likelihood: (draws, records)."""
+        """Return what some records contribute to the log pseudo likelihood, at each draw: (draws, records)."""
         ...
 
 
@@ -117,7 +117,8 @@ class MembershipAttack:
         columns come from a refit without the record, and are NaN without a refit: ``advantage_refit``, ``auc_refit``,
         ``beyond_refit`` (probability that the privacy loss |sum of log r over m draws| of a release exceeds epsilon),
         ``loss_refit`` (m max |log r| over the draws of both fits) and ``error_refit``, the standard error of
-        m log(Z' / Z).  The module docstring defines r, Z and Z'.
+        m log(Z' / Z).  Here r is the ratio of the posterior densities without the record ("out") and with it ("in"),
+        and Z' / Z is the ratio of their normalizing constants.
     screened : int
         Number of records, or units, that were examined with one draw.
     others : float
@@ -308,7 +309,10 @@ def membership_attack(
 
 
 def _refitted(fit: Attacked, left_out: Sequence[int], rng: np.random.Generator) -> tuple[float, ...]:
-    """Fit again without some units, and return the results of :func:`between`.  NaN if this fit fails."""
+    """Fit again without some units, and simulate the test that distinguishes both fits (:func:`between`).
+
+    All results are NaN if the model cannot be fitted without these units.
+    """
     try:
         other = fit.refitted(left_out, rng)
     except SurveySynthError:
@@ -344,7 +348,11 @@ def between(
 
 
 def log_normalizers(inside: Floats, weight_in: Floats, outside: Floats, weight_out: Floats) -> tuple[float, float]:
-    """Return Bennett's estimate of log(Z' / Z), and the standard error, from the arguments of :func:`between`."""
+    """Return an estimate of the log ratio of the normalizing constants of two fits, "out" over "in".
+
+    The second number is the estimate's standard error.  The parameters are those of :func:`between`, and the source is
+    the acceptance ratio of Bennett (1976).
+    """
 
     def excess(c: float) -> float:
         return float(weight_in @ expit(inside - c) - weight_out @ expit(c - outside))
@@ -359,13 +367,20 @@ def log_normalizers(inside: Floats, weight_in: Floats, outside: Floats, weight_o
 
 
 def log_ratios(c: Floats, weight: Floats) -> Floats:
-    """Return log r of each record at each of S draws, from contributions (S, records) and the draws' probabilities."""
+    """Return the log of the density ratio r, without and with a record, for each record at each of S draws.
+
+    c (S, records) are the records' contributions to the log likelihood.  ``weight`` are the probabilities of the draws.
+    """
     highest = (-c).max(axis=0)
     return np.asarray(-c - (highest + np.log(weight @ np.exp(-c - highest))))
 
 
 def advantage_of_one(log_r: Floats, weight: Floats) -> Floats:
-    """Return the advantage of the best test from one draw, 1/2 E_in |1 - r|, against each record (records,)."""
+    """Return the advantage (records,) of the best test of membership from one draw: 1/2 E_in |1 - r|.
+
+    r is the ratio of the posterior densities without and with the record.  E_in is the mean over draws from the fit
+    with the record, whose probabilities are ``weight``.
+    """
     return np.asarray(weight @ np.abs(np.expm1(log_r)) / 2)
 
 
@@ -377,7 +392,7 @@ def play(log_r: Floats, weight: Floats, m: int, rng: np.random.Generator) -> tup
     Parameters
     ----------
     log_r : float array (S,)
-        Log r of the record at every draw.
+        At every draw, the log of r, the ratio of the posterior densities without the record ("out") and with it ("in").
     weight : float array (S,)
         Probabilities of the draws "in".  The probabilities "out" are weight * r.
     """
@@ -390,13 +405,17 @@ def play(log_r: Floats, weight: Floats, m: int, rng: np.random.Generator) -> tup
 
 
 def _auc(inside: Floats, outside: Floats) -> float:
-    """Return the probability that log r is larger in a game "out" than in a game "in".  Ties count half."""
+    """Return the probability that a value of ``outside`` is larger than a value of ``inside``.  Ties count half."""
     ranks = rankdata(np.concatenate([inside, outside]))[GAMES:]
     return float((ranks.sum() - GAMES * (GAMES + 1) / 2) / GAMES**2)
 
 
 def _units(fit: Attacked) -> tuple[Codes, Codes, Codes]:
-    """Sort the n records by unit.  Return each unit's first record, the sorted records, and the units' U + 1 limits."""
+    """Sort the n records by the U protected units.
+
+    Return the first record of each unit, the sorted records, and the position in the sorted records at which each unit
+    begins, with n at the end.
+    """
     n = fit.rows.size
     unit = np.arange(n) if fit.unit.by_record is None else fit.unit.by_record
     order = np.argsort(unit, kind="stable")
@@ -405,7 +424,10 @@ def _units(fit: Attacked) -> tuple[Codes, Codes, Codes]:
 
 
 def _blocks(fit: Attacked, order: Codes, start: Codes, units: Codes) -> Iterator[Floats]:
-    """Yield contributions (draws, units), a few units at a time.  A unit contributes the sum over its records."""
+    """Yield what units contribute to the log likelihood (draws, units), a few units at a time.
+
+    ``order`` has the records sorted by unit, and ``start`` the position at which each unit begins (:func:`_units`).
+    """
     size = np.diff(start)[units]
     most = max(BLOCK // fit.weighted.posterior.size, 1)
     block = (np.cumsum(size) - size) // most

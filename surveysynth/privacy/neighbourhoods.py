@@ -95,14 +95,20 @@ class Balls:
     value: Floats  # (n, d) sorted synthetic values
 
     def inside(self, x: Codes) -> Codes:
-        """Return the sum of x over each record's ball (n,).  x has one number for each sorted synthetic value."""
+        """Return, for each of the n records, the sum of x over the synthetic values in the record's ball.
+
+        x has one number for each sorted synthetic value.
+        """
         if self.low.shape[1] == 1:
             below = np.concatenate([[0], np.cumsum(x)])
             return np.asarray(below[self.last] - below[self.first])
         return np.asarray(_sums(self.first, self.last, self.low, self.high, self.value, x))
 
     def cover(self) -> Codes:
-        """Return c_h (n,): the number of records with T_i = 1 whose ball holds the sorted synthetic value h."""
+        """Return, for each sorted synthetic value h, the number c_h of balls that hold this value.
+
+        Only balls that hold the synthetic value of their own record (T_i = 1) are counted.
+        """
         first, last, n = self.first[self.hit], self.last[self.hit], self.hit.size
         if self.low.shape[1] == 1:
             steps = np.bincount(first, minlength=n + 1) - np.bincount(last, minlength=n + 1)
@@ -143,7 +149,10 @@ def balls_of(
 
 @nb.njit(cache=True)
 def _spans(value: Floats, start: Codes, end: Codes, low: Floats, high: Floats) -> tuple[Codes, Codes]:
-    """Return the positions of the first value in [low, high], and after the last, among ``start`` to ``end - 1``."""
+    """Return the position of the first value in [low, high], and the position after the last such value.
+
+    For each record, only positions ``start`` to ``end - 1`` of the sorted values are searched.
+    """
     first, last = np.empty_like(start), np.empty_like(start)
     for i in range(start.size):
         own = value[start[i] : end[i]]
@@ -154,7 +163,10 @@ def _spans(value: Floats, start: Codes, end: Codes, low: Floats, high: Floats) -
 
 @nb.njit(cache=True)
 def _sums(first: Codes, last: Codes, low: Floats, high: Floats, value: Floats, x: Codes) -> Codes:
-    """Return the sum of x over the values in each box.  Only values ``first`` to ``last - 1`` can be in the box."""
+    """Return the sum of x over the values in each record's ball, the box from ``low`` to ``high`` in d dimensions.
+
+    Values outside positions ``first`` to ``last - 1`` are not in the box.
+    """
     total = np.zeros_like(first)
     for i in range(first.size):
         for h in range(first[i], last[i]):
@@ -165,7 +177,10 @@ def _sums(first: Codes, last: Codes, low: Floats, high: Floats, value: Floats, x
 
 @nb.njit(cache=True)
 def _cover(first: Codes, last: Codes, low: Floats, high: Floats, value: Floats) -> Codes:
-    """Return the number of boxes that hold each value.  Only values ``first`` to ``last - 1`` can be in a box."""
+    """Return, for each value, the number of balls (boxes from ``low`` to ``high`` in d dimensions) that hold the value.
+
+    Values outside positions ``first`` to ``last - 1`` are not in the box.
+    """
     boxes = np.zeros(len(value), dtype=first.dtype)
     for i in range(first.size):
         for h in range(first[i], last[i]):
@@ -182,17 +197,24 @@ def _in_box(value: Floats, low: Floats, high: Floats) -> bool:
 
 
 def marginal(balls: Balls) -> Floats:
-    """Return the marginal identification risk IR_i of each record (eq. 8)."""
+    """Return the marginal identification risk IR_i of each record (Hu, Savitsky & Williams 2022b, eq. 8)."""
     return np.where(balls.hit, 1 - attribute(balls), 0.0)
 
 
 def attribute(balls: Balls) -> Floats:
-    """Return the share of matching synthetic records whose value lies in each record's ball; 0 if none matches."""
+    """Return, for each record, which share of the matching synthetic records has a value in the record's ball.
+
+    Synthetic records match if they have the values that the intruder knows.  The share is 0 if no record matches.
+    """
     return np.asarray(balls.inside(np.ones_like(balls.order)) / np.maximum(balls.M, 1))
 
 
 def match(balls: Balls) -> Floats:
-    """Return the match risk of each record: T_i over the number of matching synthetic records in the ball."""
+    """Return the match risk of each record: the probability that an intruder picks the record's own synthetic record.
+
+    The intruder picks one of the matching synthetic records whose value is in the record's ball.  The risk is 0 if the
+    record's own synthetic record is not among these.
+    """
     return np.where(balls.hit, 1 / np.maximum(balls.inside(np.ones_like(balls.order)), 1), 0.0)
 
 
@@ -202,7 +224,10 @@ def matching(balls: Balls) -> Floats:
 
 
 def pairwise(balls: Balls) -> Floats:
-    """Return 1 minus the mean pairwise risk, alpha~_i of eq. 14.  The known variables must not be synthesized."""
+    """Return alpha~_i of each record: 1 minus the mean risk of pairs with this record.
+
+    Source: Hu, Savitsky & Williams 2022b, eq. 14.  The variables that the intruder knows must not be synthesized.
+    """
     pattern, M = balls.pattern, balls.M
     value_pattern = pattern[balls.order]
     K = np.bincount(pattern[balls.hit], minlength=int(pattern.max()) + 1)

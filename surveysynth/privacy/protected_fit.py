@@ -34,12 +34,18 @@ class PseudoLikelihood:
         return self.model.fit(self.records, self.unit.spread(alpha), self.sampler)
 
     def censored(self, alpha: Floats, bound: float) -> Draws:
-        """Draw from the posterior with every alpha_i log p_i clamped to [-bound, bound].  Units are single records."""
+        """Draw from the posterior under which the log density of every record is weighted by alpha and then clamped.
+
+        The limits of the clamp are -bound and bound.  Units are single records.
+        """
         assert isinstance(self.model, Boundable)
         return self.model.censored(self.records, alpha, bound, self.sampler)
 
     def lipschitz(self, posterior: Draws, alpha: Floats) -> Floats:
-        """Return the Lipschitz bound M_i of each unit: the maximum of |log p_i| over the draws."""
+        """Return the unweighted Lipschitz bound M_i of each unit: the maximum over draws of its |log density|.
+
+        If effects of PSUs are integrated out, densities depend on the privacy weights alpha.
+        """
         return self.model.lipschitz(self.records, posterior, self.unit.by_record, self.unit.spread(alpha))
 
     def log_ratio(self, before: Floats, after: Floats, posterior: Draws) -> Floats:
@@ -59,7 +65,7 @@ class ProtectedFit:
         Privacy weight of each of the U protected units, which may be single records.
     posterior : Draws
     bounds : float array (U,)
-        Maximum of alpha_i |log p_i| over the draws.
+        Maximum over the draws of alpha_i |log p_i|, where p_i is the density of unit i.
     clamp : float, optional
         Contributions are clamped to [-clamp, clamp].  ``bounds`` are computed before the clamp.
     invocations : int, optional
@@ -69,7 +75,7 @@ class ProtectedFit:
         The factor k of the last re-weighting step (:func:`surveysynth.privacy.tuning.reweight`).  ``c1`` remains the
         scale of the weights before re-weighting.
     steps, asked : int
-        Number of re-weighting steps that were taken, and number that were requested.
+        Numbers of re-weighting steps that were taken, and that were requested.
     cap : float, optional
         Declared overall bound, if it is neither the largest of ``bounds`` nor a clamp.
     risk : float array (U,)
@@ -90,12 +96,19 @@ class ProtectedFit:
 
     @property
     def weighted_down(self) -> float:
-        """Share of units with alpha_i < 1.  The asymptotic guarantee needs a share that vanishes with n."""
+        """Share of units with a privacy weight below 1.
+
+        The asymptotic guarantee assumes that this share vanishes as the number of records grows.
+        """
         return float((self.alpha < 1).mean())
 
     @property
     def flatness(self) -> float:
-        """Smallest bound of the units with 0 < alpha_i < 1, divided by the largest bound.  1 without such units."""
+        """Smallest Lipschitz bound of the units whose privacy weight was lowered, divided by the largest bound.
+
+        Units with weight 0 are left out.  If the result is near 1, re-weighting would gain little.  The result is 1 if
+        no weight was lowered.
+        """
         reduced = (self.alpha > 0) & (self.alpha < 1)
         return float(self.bounds[reduced].min() / self.bounds.max()) if reduced.any() else 1.0
 

@@ -44,7 +44,8 @@ class IdentificationRule(Identification):
     max_risk : float
         The limit, at least 0 and below 1; Hu, Savitsky & Williams (2022b, section 2.3.2) take 0.5.
     radius : float, or one for each numeric outcome
-        Radius of the ball, as a share of |y_i| or, if not ``relative``, in the unit of y.
+        Radius of the ball around a record's true value y_i, as a share of |y_i| or, if not ``relative``, in the unit of
+        y.
     relative : bool
         Whether radii are shares of |y_i|.
     floor : float, or one for each numeric outcome

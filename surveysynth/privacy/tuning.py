@@ -19,8 +19,8 @@ with k such that the bound of the new fit is not above the bound of the first fi
 weights of the inverse map, with M_i of the weighted fit in place of f_i of the unweighted fit.  Only weights of 0
 do not change.  At the fixed point alpha_i = min(1, Delta / M_i) under the fit with these weights: a record either
 has the bound Delta or has weight 1.  The fixed point is reached only approximately, because M_i is a maximum over
-draws and differs from fit to fit.  Weights of units of different sizes are evened after each step (:mod:`.units`), so
-the bounds of these units remain below Delta.
+draws and differs from fit to fit.  If units have different sizes, weights are lowered after each step until small and
+large units have the same mean weight (:mod:`.units`), so the bounds of these units remain below Delta.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ EFFICIENCY = 0.9  # smallest effective share of the draws at which draws are car
 
 
 def weighted_fit(c1: float, alpha: Floats, pseudo: PseudoLikelihood) -> tuple[ProtectedFit, Floats]:
-    """Fit under the privacy weights alpha.
+    """Fit under the privacy weights alpha, which were computed with the scale c1.
 
-    Return the fit, and for every unit i the maximum M_i of |log p_i| over the posterior draws.
+    Return the fit, and for every unit i the maximum over the posterior draws, M_i, of the absolute log density.
     """
     posterior = pseudo.fit(alpha)
     M = pseudo.lipschitz(posterior, alpha)
@@ -68,7 +68,8 @@ def tune(
     ----------
     alpha : function of c1
         Privacy weights of the protected units.  Weights of single records increase with c1.  Weights of groups of
-        records are evened (:mod:`.units`), so a weight may decrease when c1 increases.
+        records are lowered so that small and large groups have the same mean weight (:mod:`.units`), so a weight may
+        decrease when c1 increases.
     pseudo : PseudoLikelihood
     target : float
         epsilon / (2 m), which Delta never exceeds.
@@ -117,9 +118,9 @@ def truncated(c1: float, alpha: Floats, risk: Floats, pseudo: PseudoLikelihood, 
 
     Source: Hu, Williams & Savitsky 2025, section 2.2.
 
-    f_i is the bound under the unweighted fit: with these bounds the counts in the authors' Table 1 are reproduced, with
-    bounds under the weighted fit they are not.  The bounds of the new fit can exceed the target, as in the authors'
-    section 4.2.
+    f_i is the Lipschitz bound under the unweighted fit.  With these bounds the number of records of weight 0 agrees
+    with the authors' Table 1; with bounds under the weighted fit it does not.  The bounds of the new fit can exceed the
+    target, as in the authors' section 4.2.
 
     Parameters
     ----------
@@ -147,9 +148,10 @@ def reweight(first: ProtectedFit, pseudo: PseudoLikelihood, steps: int, *, toler
 
     Source: Hu, Savitsky & Williams 2020, Algorithm 1.
 
-    Every step is a new fit with its own draws and its own Delta.  The weights of a step use the M_i of earlier fits;
-    only one number, k, is found on the draws of the step itself (:func:`tune`).  M_i is a maximum over draws and varies
-    from fit to fit, so later steps use the geometric mean of M_i over the fits since the first step.
+    Every step is a new fit with its own draws and its own overall bound Delta.  Let M_i be the unweighted Lipschitz
+    bound of unit i.  The weights of a step use the M_i of earlier fits; only one number, the factor k, is found on the
+    draws of the step itself (:func:`tune`).  M_i is a maximum over draws and varies from fit to fit, so later steps use
+    the geometric mean of M_i over the fits since the first step.
 
     Parameters
     ----------
@@ -164,9 +166,8 @@ def reweight(first: ProtectedFit, pseudo: PseudoLikelihood, steps: int, *, toler
     Returns
     -------
     ProtectedFit
-        The fit of the last step that raised the sum of the weights, or ``first`` if no step did.  The number of
-        requested steps is added to ``asked``.  Here k is set by the bound and may exceed 1; in the paper k is just
-        below 1.
+        The fit of the last step that raised the sum of the weights, or ``first`` if no step did.  ``asked`` of this
+        fit counts the requested steps.  Here k is set by the bound and may exceed 1; in the paper k is just below 1.
     """
     done, k = first, START
     logs: list[Floats] = []
@@ -193,14 +194,17 @@ def reweight(first: ProtectedFit, pseudo: PseudoLikelihood, steps: int, *, toler
 
 
 def censored_fit(c1: float, alpha: Floats, pseudo: PseudoLikelihood, clamp: float) -> ProtectedFit:
-    """Fit with every alpha_i log p_i clamped to [-clamp, clamp], and count the records that reach the clamp."""
+    """Fit with the weighted log density of every record clamped to [-clamp, clamp].
+
+    The result has the number of records that reach the clamp.
+    """
     posterior = pseudo.censored(alpha, clamp)
     bounds = times(alpha, pseudo.lipschitz(posterior, alpha))
     return ProtectedFit(c1, alpha, posterior, bounds, clamp, int((bounds >= clamp).sum()))
 
 
 def first_guess(alpha: Callable[[float], Floats], pseudo: PseudoLikelihood, target: float) -> float:
-    """Return a first c1 for :func:`tune`, tuned on a simpler version of the model, or 1 if this is impossible."""
+    """Return a first c1 for :func:`tune`: the c1 that suits a simpler version of the model, or 1 if there is none."""
     pilot = pseudo.model.pilot()
     if pilot is None:
         return 1.0
@@ -211,7 +215,11 @@ def first_guess(alpha: Callable[[float], Floats], pseudo: PseudoLikelihood, targ
 
 
 def _largest(alpha: Callable[[float], Floats], M: Floats, target: float, tolerance: float, start: float) -> float:
-    """Find a c1 with target (1 - tolerance) <= max_i alpha_i M_i <= target, or one that gives the largest weights."""
+    """Find a scale c1 at which the largest bound max_i alpha_i M_i is below the target by at most the tolerance.
+
+    M are the unweighted Lipschitz bounds.  If the bound is below the target even under the largest possible privacy
+    weights, the result is a c1 that gives these weights.
+    """
 
     def delta(c1: float) -> float:
         return float(times(alpha(c1), M).max())

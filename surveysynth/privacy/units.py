@@ -60,11 +60,11 @@ class Unit:
 
     @property
     def classes(self) -> int:
-        """Number of classes of unit sizes whose mean privacy weights are made equal.  1 for single records."""
+        """Number of classes of units of similar size, which get equal mean privacy weights.  1 for single records."""
         return 1 if self.by_record is None else int(size_classes(np.bincount(self.by_record)).max()) + 1
 
     def even(self, alpha: Floats, present: Floats | None = None) -> Floats:
-        """Lower privacy weights (U,) so that their mean does not depend on the size of units: see :func:`even`."""
+        """Lower privacy weights (U,) so that small and large units have the same mean weight: see :func:`even`."""
         return alpha if self.by_record is None else even(alpha, np.bincount(self.by_record), present)
 
 

@@ -138,7 +138,10 @@ def repeat(
 
 @contextmanager
 def recorded(failures: list[dict[str, Any]] | None, **what: Any) -> Iterator[None]:
-    """Record an error in a list instead of raising it.  Without a list, errors are raised."""
+    """Add an error to the list ``failures`` instead of raising it.  If ``failures`` is None, errors are raised.
+
+    ``what`` are facts that are recorded with the error, such as the number of the replicate.
+    """
     try:
         yield
     except SurveySynthError as error:

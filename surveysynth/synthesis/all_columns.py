@@ -1,4 +1,4 @@
-"""The predictors of formulas such as ``"income ~ ."``: public columns and earlier outcomes, if noise permits."""
+"""The predictors for which a dot in a formula such as ``"income ~ ."`` stands."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def written_out(
 ) -> Any:  # fmt: skip
     """Write out the predictors of formulas whose right-hand side is a dot.
 
-    A dot stands for the public columns and the earlier outcomes.  A column is left out if the cells of its table would
-    on average have fewer records than ``WORTH`` standard deviations of the noise.  Columns with the most levels are
-    left out first.  The choice depends on public numbers only.
+    A dot stands for the public columns and the earlier outcomes.  A column is left out if the cells of its noisy table
+    would have too few records, on average fewer than ``WORTH`` standard deviations of the noise.  Columns with the most
+    levels are left out first.  The choice depends on public numbers only.
 
     Parameters
     ----------
     design : SurveyDesign
         Only the values of public columns and the types of other columns are used.
-    formula : str, list of str, or another model
+    formula : str, list of str, or model
         Formulas, or a model.  A formula without a dot, and a model, are returned unchanged.
     public : list of str, optional
         Columns for which a dot stands.
@@ -88,9 +88,10 @@ def _levels(name: str, outcomes: Mapping[str, Outcome] | None) -> int:
 
 
 def _worth_measuring(levels: Mapping[str, int], n: int, outcomes: int, budget: TableBudget | None) -> list[str]:
-    """Return the columns whose tables have enough records for the noise, in the given order.
+    """Return the columns whose noisy tables have many records in a cell compared with the noise.
 
-    Columns with the most levels are left out first.  At least one column remains.
+    ``levels`` has the number of levels of each column, and ``outcomes`` is the number of outcomes.  Columns with the
+    most levels are left out first.  At least one column remains.  The order of the columns does not change.
     """
     ordered = sorted(levels, key=lambda name: levels[name])
     for many in range(len(ordered), 1, -1) if budget is not None else ():

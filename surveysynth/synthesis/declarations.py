@@ -1,4 +1,4 @@
-"""Checks of the declarations for a strict release: formulas, outcomes, units and population totals."""
+"""Checks of what is declared for a release from noisy tables: formulas, outcomes, units and population totals."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ POPULATION = "population_total=, the public number of population units, which we
 
 
 def without_options(model: FBS | FBP) -> FBS | FBP:
-    """Return the model with its formula alone (ModelError if the model has options, which noisy tables do not use)."""
+    """Return the model with its formula alone (ModelError if the model has options that noisy tables do not use)."""
     if len(model.outcomes) > 1 and isinstance(model, FBP):
         raise ModelError("FBP synthesizes one outcome under Strict(): give FBS, or the formula")
     bare = type(model)(model.outcome, model.predictors)
@@ -93,13 +93,13 @@ def schema_of(
     design: SurveyDesign, model: FBS | FBP, bounds: Bounds | None, outcomes: Mapping[str, Outcome] | None, *,
     complete: bool = True,
 ) -> dict[str, Outcome]:  # fmt: skip
-    """Return the declaration of each outcome, by name.
+    """Return the declared public facts (bounds or levels) of each outcome, by name.
 
     Raises
     ------
     InputError
-        A declaration is for a column that is not an outcome, or is not valid.  ``bounds`` could be for no outcome or
-        for several.  If ``complete`` is True: an outcome has no declaration.
+        A declaration is for a column that is not an outcome, or is not valid.  ``bounds`` is one pair, but no outcome
+        or more than one outcome needs bounds.  An outcome has no declaration although ``complete`` is True.
     """
     if not isinstance(design, SurveyDesign):
         raise InputError(NO_DESIGN)
@@ -133,7 +133,10 @@ def schema_of(
 
 
 def _declared(design: SurveyDesign, name: str, given: Mapping[str, Outcome]) -> Outcome | None:
-    """Return the declaration of an outcome, from the caller or from the column's type, or None if there is none."""
+    """Return the declared bounds or levels of an outcome, given by the caller or by the column's type.
+
+    None if neither declares the outcome.
+    """
     column = design.typed(name)
     if name in OWN:
         raise InputError(f"{name}: tables have a column of that name; rename it")
@@ -178,12 +181,14 @@ def public_totals(
     design: SurveyDesign, terms: Sequence[Term], total: float | Mapping[Any, float] | None, totals: Totals | None, *,
     public_weight: bool,
 ) -> tuple[float, dict[str, Floats]]:  # fmt: skip
-    """Return the population total, and totals of levels by term, from arguments or the calibration of the weights.
+    """Return the population total, and the population totals of the levels of each term of the formula.
+
+    The totals come from the arguments, or are those to which the survey weights were calibrated.
 
     Raises
     ------
     InputError
-        There is no total, or totals contradict each other, the terms or the number of records.
+        There is no total.  Totals contradict each other, do not match the terms, or are below the number of records.
     """
     given = as_dict(totals, "population_totals", "{term: {level: total}}")
     if isinstance(total, Mapping):
@@ -211,13 +216,16 @@ def public_totals(
 
 
 def calibrated_total(design: SurveyDesign) -> float | None:
-    """Return the population total to which the weights were calibrated, or None if this is not a whole number."""
+    """Return the population total to which the weights were calibrated.
+
+    None if weights were not calibrated, or the total is not a whole number.
+    """
     whole = _whole(design.calibration.after.sum(keepdims=True)) if design.calibration.margins else None
     return None if whole is None else float(whole[0])
 
 
 def _calibrated_totals(design: SurveyDesign, terms: Sequence[Term]) -> dict[str, Floats]:
-    """Return the totals of levels to which the weights were calibrated, by term."""
+    """Return the population totals of the levels of each term, if the survey weights were calibrated to them."""
     margins, after = design.calibration.poststrata_names, design.calibration.after
     found: dict[str, Floats] = {}
     for term in terms:
@@ -242,7 +250,7 @@ def as_dict(given: Any, name: str, form: str) -> dict[Any, Any]:
 
 
 def _level_totals(terms: Mapping[str, Term], name: str, given: Mapping[Any, float]) -> Floats:
-    """Return the totals of a term in the order of the term's levels (InputError if totals do not match the levels)."""
+    """Return the given population totals of a term's levels, in the order of the levels (InputError if they differ)."""
     if name not in terms:
         raise InputError(f"population_totals: {name!r} is no term of the formula ({', '.join(terms) or 'it has none'})")
     if not isinstance(given, Mapping):

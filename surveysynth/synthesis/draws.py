@@ -29,8 +29,8 @@ def choose_draws(
         Positions in the posterior.  No position is in ``used``, and none is near a used position of the same chain if
         enough other draws are left.
     lag_correlation : float
-        Largest absolute autocorrelation of a parameter, at the smallest lag between two released
-        draws of one chain; 0 if no two released draws share a chain, or if draws are independent.
+        How dependent the chosen draws are: the largest absolute autocorrelation of a parameter, at the smallest lag
+        between two chosen draws of one chain.  0 if no two chosen draws share a chain, or if draws are independent.
 
     Raises
     ------

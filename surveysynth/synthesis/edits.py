@@ -76,7 +76,7 @@ def check_derived(derived: Mapping[str, str] | None, frame: pd.DataFrame) -> dic
 def redrawn(
     made: Synthetic, again: Callable[[], Synthetic], rules: Sequence[str], frame: Callable[[Synthetic], pd.DataFrame]
 ) -> tuple[Synthetic, float]:
-    """Draw records that break a rule again, until every record obeys all rules.
+    """Replace the records that break a rule by new draws, until every record obeys all rules.
 
     Parameters
     ----------

@@ -44,9 +44,11 @@ LITTLE_LEFT = (
 
 @dataclass(frozen=True, repr=False)
 class DataSets:
-    """The data sets of a release, facts for the agency only, and the design roles for standard errors of counts.
+    """The synthetic data sets of a release, with facts for the report.
 
-    ``redrawn`` has, for each data set, the share of records that broke an edit rule and were drawn again.
+    ``internal`` has facts for the agency only.  ``count_roles`` has the roles of columns (weights, strata, PSUs) for
+    standard errors of counts, if these differ from the roles for other statistics.  ``redrawn`` has, for each data set,
+    the share of records that broke an edit rule and were drawn again.
     """
 
     datasets: tuple[SurveyDesign, ...]
@@ -57,7 +59,11 @@ class DataSets:
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class SelectedDraws:
-    """The draws of a release: their positions in the posterior, and the draws from which data are simulated."""
+    """The posterior draws that a release uses.
+
+    ``positions`` are their positions in the posterior.  Data are simulated from the draws ``simulated`` of ``draws``,
+    which may be corrected for the mechanism.
+    """
 
     positions: list[int]
     draws: Draws  # the corrected draws of the release or, without a correction, all draws of the posterior
@@ -120,7 +126,7 @@ class Fit(FittedModel):
     """
 
     def reweighted(self, steps: int = 1, *, tolerance: float = 0.01) -> Fit:
-        """Raise the privacy weights of records whose bounds lie below the overall bound, at the same epsilon.
+        """Raise the privacy weights of records whose Lipschitz bounds lie below the overall bound, at the same epsilon.
 
         Source: Hu, Savitsky & Williams 2020, Algorithm 1.
 
@@ -129,14 +135,15 @@ class Fit(FittedModel):
         steps : int
             Largest number of steps.  Re-weighting ends sooner if a step does not raise the sum of the weights.
         tolerance : float
-            Largest relative distance of the new Delta below the Delta of this fit.
+            Largest relative distance of the new overall Lipschitz bound Delta below the Delta of this fit.
 
         Returns
         -------
         Fit
             A fit that shares :attr:`epsilon_spent` with this fit.  If no weight can be raised, draws and privacy
-            weights are those of this fit.  Re-weighted fits make no corrections: neither ``debias``, nor those of the
-            spread between PSUs and of shares.
+            weights are those of this fit.  Draws of a re-weighted fit are never corrected for privacy weights:
+            ``debias`` is refused, and the model's own corrections (of the spread between PSUs and of shares) are left
+            out.
 
         Raises
         ------
@@ -159,10 +166,10 @@ class Fit(FittedModel):
         return replace(self, weighted=weighted, protect=protect, used=used)
 
     def refitted(self, left_out: Sequence[int], rng: np.random.Generator) -> ProtectedFit:
-        """Fit again without some records or units.  Constants, privacy weights and draws are computed again.
+        """Fit again without some records or units.  The scale c1, privacy weights and draws are computed again.
 
         The predictors of the records that are left out are public and remain in the fit.  The mean of the survey
-        weights and risks by counting are not computed again.
+        weights, and risks by counting other records (:class:`surveysynth.CountRisk`), are those of all records.
 
         Parameters
         ----------
@@ -213,7 +220,9 @@ class Fit(FittedModel):
         return total
 
     def contributions(self, records: Codes) -> Floats:
-        """Return the contributions of some records to the log pseudo likelihood: alpha_i log p_i, after any clamp.
+        """Return the contributions of some records to the log pseudo likelihood, after the clamp if there is one.
+
+        Record i, with privacy weight alpha_i and density p_i, contributes alpha_i log p_i.
 
         Parameters
         ----------
@@ -251,15 +260,16 @@ class Fit(FittedModel):
         debias : bool
             Correct the released draws for the effect of privacy weights, or of the clamp, on the model, by the
             model's own rule (:mod:`surveysynth.models.corrections`).  This assumes that the model is right.  The
-            correction for privacy weights uses c1.  If c1 was tuned on this file, c1 is not published, and the
-            correction is **not covered by epsilon**, as the report says.  With ``PseudoPosterior(c1=...)`` and with
+            correction for privacy weights uses their scale c1.  If c1 was tuned on this file, c1 is not published, and
+            the correction is **not covered by epsilon**, as the report says.  With ``PseudoPosterior(c1=...)`` and with
             ``Censored(weighted=False)`` the correction is post-processing.
         accept_diagnostics : list of str
             Names of the faults that you accept: failed diagnostics ("divergences", "rhat", "ess_bulk",
             "ess_tail"), and "information": privacy weights keep less than 30% of the file's information.
         ledger : Ledger, optional
-            The ledger of the survey.  Its cap is checked before data are simulated, and both epsilons are entered
-            before the release is returned.  The manifest has the number and the head of the entry.
+            The ledger of the survey.  The ledger's cap is checked before data are simulated.  Epsilon, and twice
+            epsilon for replacing a record, are entered before the release is returned.  The manifest has the number and
+            the head (hash) of the entry.
         rule : IdentificationRule, optional
             Rule that the data sets must pass.  The rule looks at the confidential file.  Epsilon covers neither a
             refusal, which must not be published, nor the fact that a release passed.
@@ -277,10 +287,11 @@ class Fit(FittedModel):
         ------
         InputError
             An edit rule is not a condition on columns of the files.  ``accept_diagnostics`` is given under the censored
-            mechanism, or has an unknown name.  ``debias`` is given although privacy weights are not a function of a
-            record's risk and constants (linear map, risks by counting, re-weighting), in a paper's setting, for FBP
-            with effects of PSUs, or for units of several records without such effects.  The file does not have the
-            columns of ``rule``.  ``m`` or ``epsilon`` is not valid, or the ledger has this release already.
+            mechanism, or has an unknown name.  ``debias`` is given, but the mechanism has no correction (a correction
+            needs the inverse map of Lipschitz bounds without re-weighting, or the clamp alone).  Or the model has no
+            correction: in the setting of a paper, for FBP with effects of PSUs, or for units of several records without
+            effects of PSUs.  The file does not have the columns of ``rule``.  ``m`` or ``epsilon`` is not valid, or the
+            ledger has this release already.
         PrivacyError
             m data sets would spend more than epsilon or exceed the ledger's cap, or there are too few unused draws.  Or
             the data sets break ``rule``; then nothing is spent.
@@ -405,7 +416,10 @@ class Fit(FittedModel):
     def _edited(
         self, simulated: list[Synthetic], selected: SelectedDraws, rules: Sequence[str], public: pd.DataFrame
     ) -> tuple[list[Synthetic], list[float]]:
-        """Draw records again until all obey the edit rules.  Return data sets, and each one's share of such records."""
+        """Draw records that break an edit rule again, until all records obey the rules.
+
+        Return the data sets, and for each data set the share of records that were drawn again.
+        """
         if not rules:
             return simulated, []
 
@@ -419,7 +433,7 @@ class Fit(FittedModel):
         return [made for made, _ in found], [share for _, share in found]
 
     def _enforce(self, rule: IdentificationRule | None, simulated: Sequence[Synthetic]) -> None:
-        """Refuse data sets that break the rule.  Their draws were not released, and may be used again."""
+        """Refuse data sets that break the release rule (PrivacyError).  The draws behind them may be used again."""
         if rule is None:
             return
         try:
@@ -444,7 +458,10 @@ class Fit(FittedModel):
             raise NotFitForRelease(LITTLE_LEFT.format(self.mechanism.more_left))
 
     def _expense(self, spending: Spending, positions: Sequence[int]) -> Expense:
-        """Return the ledger expense of a release.  Its id is random or, with a seed, computed from the draws."""
+        """Return what a release adds to a ledger.
+
+        By the id, the ledger counts this expense only once.  The id is random or, with a seed, a hash of the draws.
+        """
         released = self.draws.subset(positions).values.values()
         id = id_of("draws", *released) if self.seeded else new_id()
         replaced = None if spending.epsilon is None else 2 * spending.epsilon
@@ -457,9 +474,10 @@ class Fit(FittedModel):
     def _published_epsilon(self, m: int, asked: float | None) -> float:
         """Return the epsilon that is published for m data sets.
 
-        If the fit's bound is within the request, this is the epsilon of the requested bound, because the epsilon that
-        was reached would reveal something about the file.  Otherwise this is the requested epsilon or, if none was
-        requested, the epsilon that was reached, rounded up.
+        The epsilon that the fit reached depends on the file, so a number that was requested is published if possible.
+        If the fit keeps the epsilon for which it was made, the share of that epsilon for m data sets is published.
+        Otherwise ``asked``, the requested epsilon of this release, is published.  Only if no epsilon was requested, the
+        epsilon that was reached is published, rounded up.
         """
         if asked is not None and not self.within_request:
             return asked
@@ -468,7 +486,8 @@ class Fit(FittedModel):
     def _variance_factor(self, draws: Sequence[int], *, corrected: bool) -> float | None:
         """Return the factor by which the clamp raises variances, computed from released draws alone.
 
-        None without a clamp, with privacy weights, or if the factor cannot be computed.
+        ``corrected`` is True for corrected draws.  The result is None without a clamp, with privacy weights, or if the
+        factor cannot be computed.
         """
         if not self.mechanism.clamp_alone:
             return None

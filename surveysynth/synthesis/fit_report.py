@@ -134,7 +134,7 @@ def notes(fit: FittedModel, spending: Spending, debias: bool, factor: float | No
 
 
 def separation(fit: FittedModel, spending: Spending) -> str:
-    """Return a sentence on the distance between released draws, which is empty for exact draws and a single draw."""
+    """Return a sentence on the distance between released draws.  Exact draws and a single draw need no sentence."""
     if fit.draws.diagnostics.exact or len(fit.used) == 1:
         return ""
     if spending.lag == 0:

@@ -283,7 +283,11 @@ def given_once(epsilon: float | None, mechanism: Mechanism | None) -> float | No
 
 
 def _check_names(synthesizer: Synthesizer, unit: str | None) -> None:
-    """Refuse a categorical outcome named like a column of the tables, and a unit that is an outcome (InputError)."""
+    """Check the names of outcomes and of the column of units (InputError).
+
+    A categorical outcome must not have the name of a column of the published tables, such as "estimate".  The units
+    that epsilon protects must not be an outcome.
+    """
     taken = [name for name in synthesizer.categorical if name in OWN]
     if taken:
         raise InputError(f"{', '.join(taken)}: tables have columns of that name; rename it")
@@ -294,7 +298,7 @@ def _check_names(synthesizer: Synthesizer, unit: str | None) -> None:
 
 
 def _budget(epsilon: float | None, m: int | None, synthesizer: Synthesizer, mechanism: RecordMechanism) -> Budget:
-    """Return the budget of a fit (InputError if epsilon is missing, is given twice, or cannot hold for the model)."""
+    """Return the budget of a fit (InputError if epsilon is missing, is given twice, or the model allows no epsilon)."""
     budget = Budget(given_once(epsilon, mechanism), M_OF_RECORDS if m is None else m)
     if synthesizer.from_records:
         _refuse_epsilon(budget.epsilon, mechanism)
@@ -304,7 +308,10 @@ def _budget(epsilon: float | None, m: int | None, synthesizer: Synthesizer, mech
 
 
 def _refuse_epsilon(epsilon: float | None, mechanism: RecordMechanism) -> None:
-    """Refuse an epsilon for synthetic values that are drawn given the confidential values (InputError)."""
+    """Refuse an epsilon for a model that draws synthetic values given the confidential values (InputError).
+
+    No epsilon holds for such values.
+    """
     if epsilon is not None or mechanism.needs_epsilon:
         raise InputError(
             "allocation='posterior' draws what is published given the confidential value of each record "
@@ -322,7 +329,10 @@ def _units_text(design: SurveyDesign, unit: Unit) -> list[str]:
 
 
 def check_accepted(accepted: Sequence[str], mechanism: RecordMechanism) -> None:
-    """Refuse unknown names of failed diagnostics, and all names if the mechanism forbids to accept any (InputError)."""
+    """Check the names of failed diagnostics that the caller accepts (InputError).
+
+    Unknown names are refused.  Under some mechanisms no name may be given.
+    """
     names = ("divergences", "rhat", "ess_bulk", "ess_tail", "information")
     listed = isinstance(accepted, list | tuple | set | frozenset)
     if not listed or not set(as_list(accepted)) <= set(names):
@@ -333,7 +343,7 @@ def check_accepted(accepted: Sequence[str], mechanism: RecordMechanism) -> None:
 def check_rule(
     rule: IdentificationRule | None, design: SurveyDesign, synthesizer: Synthesizer, mechanism: RecordMechanism
 ) -> None:
-    """Refuse a rule that cannot be computed for the file or contradicts a strict guarantee (InputError)."""
+    """Refuse a release rule that cannot be computed for the file or contradicts a strict guarantee (InputError)."""
     if not isinstance(rule, IdentificationRule | None):
         raise InputError("rule must be a surveysynth.IdentificationRule(known, max_risk=0.5)")
     if rule is None:
@@ -343,10 +353,10 @@ def check_rule(
 
 
 def check_debias(synthesizer: Synthesizer | None, mechanism: RecordMechanism, reweighted: bool) -> None:
-    """Raise InputError if ``debias`` is not available.
+    """Raise InputError if draws cannot be corrected for the mechanism (``debias``).
 
-    ``debias`` needs a clamp without privacy weights, or privacy weights that are a function of a record's risk and
-    constants.  Fits must not be re-weighted, and the model must have a correction and not be in a paper's setting.
+    The mechanism must have a clamp without privacy weights, or privacy weights that are the inverse map of Lipschitz
+    bounds and were not raised by re-weighting.  The model must have a correction and not be in a paper's setting.
     """
     mechanism.check_debias()
     if reweighted:

@@ -87,7 +87,7 @@ class FittedModel:
 
     @property
     def information(self) -> float | None:
-        """The share of the file's information that is kept, which is the mean privacy weight; None under a clamp."""
+        """The share of the file's information that privacy weights keep: their mean.  None under a clamp."""
         return None if self.mechanism.clamps else self.mean_alpha
 
     @property
@@ -114,35 +114,42 @@ class FittedModel:
 
     @property
     def epsilon_spent(self) -> float:
-        """The sum of 2 Delta over all data sets released so far; infinite after a release of the kind ``none``.
+        """Epsilon spent by all data sets released so far, which is infinite after a release of the kind ``none``.
 
-        A fit and the fits that were re-weighted from it share one sum.
+        Each data set spends 2 Delta, where Delta is the overall Lipschitz bound.  A fit and the fits that were
+        re-weighted from this fit share one sum.
         """
         return math.fsum(self.spent)
 
     @property
     def biased(self) -> dict[str, bool]:
-        """Parts of the model with a large bias from privacy weights, and whether the model can correct each bias."""
+        """Quantities that privacy weights bias strongly, such as the spread between PSUs.
+
+        The value is True if the model can correct the quantity even without ``debias``.
+        """
         model = self.synthesizer
         return model.biased(self.records, self.unit.by_record) if isinstance(model, Debiasable) else {}
 
     @property
     def corrected(self) -> tuple[str, ...]:
-        """The parts of the model that are corrected even without ``debias``.
+        """The quantities that the model corrects even without ``debias``, such as the spread between PSUs.
 
-        There are such parts only if privacy weights are a function of risk and constants, without re-weighting.
+        Empty unless a record's privacy weight is a known function of its own risk, and there was no re-weighting.
         """
         follow = self.mechanism.corrects and self.weighted.asked == 0
         return tuple(what for what, can_be in self.biased.items() if can_be and follow)
 
     @property
     def constants_given(self) -> bool:
-        """Whether the constants of a correction (the clamp, or c1) were given, rather than tuned on the file."""
+        """True if the clamp, or the scale c1 of the privacy weights, was given rather than tuned on the file."""
         return self.mechanism.constants_given
 
     @property
     def within_request(self) -> bool:
-        """Whether the fit's Lipschitz bound is within the requested epsilon, which a given c1 does not ensure."""
+        """True if the fit keeps the requested epsilon, which a fit with a given c1 may exceed.
+
+        False if no epsilon was requested.
+        """
         return self.budget.epsilon is not None and self.delta <= self.budget.bound
 
     @property

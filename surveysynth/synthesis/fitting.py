@@ -1,5 +1,8 @@
 """Synthetic data from a confidential design: fit a model, tune the fit to an epsilon, and release data sets.
 
+Record i has the density p_i at posterior draw s, the risk f_i and the privacy weight alpha_i.  Delta is the overall
+Lipschitz bound, and c1 the scale of the map from risks to privacy weights.
+
     f_i = max_s |log p_i|  under alpha = 1           (Hu, Savitsky & Williams 2022a, section 1.4.1 steps 1-2)
     alpha_i = map(f_i), refit, Delta = max_i max_s alpha_i |log p_i|     (steps 3-4)
     c1 tuned until Delta <= epsilon / (2 m); m draws make m data sets; epsilon = 2 Delta m  (step 5)
@@ -87,9 +90,9 @@ def fit(
         For example ``FBS("salary ~ field + gender")``; a formula alone stands for FBS.  Several models are fitted in
         sequence, and each model may use the outcomes of the models before it: :class:`surveysynth.Sequential`.
     epsilon : float
-        Privacy budget of a release of m data sets, which is never exceeded.  It bounds the addition or removal of one
-        record; under ``Censored`` it bounds the blanking of one record's confidential values.  Not needed if the
-        mechanism fixes c1.
+        Privacy budget of a release of m data sets, which is never exceeded.  Epsilon compares the file with a file
+        that has one record more or less or, under ``Censored``, with a file in which one record's confidential values
+        are blanked.  Epsilon is not needed for ``PseudoPosterior(c1=...)``.
     m : int
         Number of synthetic data sets; default 3.
     mechanism : PseudoPosterior, WeightedE or Censored
@@ -97,8 +100,8 @@ def fit(
         of a policy, is strict; that of ``Censored(weighted=True)`` is strict given the privacy weights; the guarantees
         of ``PseudoPosterior`` and ``WeightedE`` are asymptotic.
     policy : Policy, optional
-        Model, epsilon, m and privacy weights of ``Censored`` that were set on a historical file.  These do not depend
-        on this file, and must not be given as arguments as well.
+        Model, epsilon, m and privacy weights of ``Censored`` that were set on a historical file.  So these settings do
+        not depend on this file.  A setting of the policy must not be given as arguments as well.
     population_total : float or mapping of stratum to float, optional
         Public number of population units to which the synthetic weights add up, as one number or for
         each stratum (these totals then have no standard error).  The default is the sum of the
@@ -119,9 +122,10 @@ def fit(
         or PSUs.  The log densities of the records of a unit add up.  By default, single records are protected.
     reweight : int
         Number of steps of re-weighting (Hu, Savitsky & Williams 2020, Algorithm 1), which raises the privacy weights of
-        records whose bounds lie below the overall bound, at the same epsilon.  True is one step, as in that paper.
-        ``reweight=10`` continues as long as weights rise, for at most 10 steps.  Re-weighted fits make no corrections:
-        neither ``debias``, nor those of the spread between PSUs and of shares.
+        records whose Lipschitz bounds lie below the overall bound, at the same epsilon.  True is one step, as in the
+        paper.  ``reweight=10`` continues as long as weights rise, for at most 10 steps.  Draws of a re-weighted fit are
+        never corrected for privacy weights: ``debias`` is refused, and the model's own corrections (of the spread
+        between PSUs and of shares) are left out.
     engine : {"auto", "embedded", "cmdstan"}
         Engine that runs the model's Stan program.
     tolerance : float
@@ -199,7 +203,11 @@ def protected_by(
     design: SurveyDesign, mechanism: RecordMechanism, policy: Policy | None, budget: Budget, tolerance: float,
     reweight: int, pseudo: PseudoLikelihood, present: Floats, say: Callable[[str], None],
 ) -> ProtectedFit:  # fmt: skip
-    """Make the protected fit of a file.  ``present`` has 0 for each unit that is left out and 1 for all other units."""
+    """Fit a model under a mechanism, with privacy weights from a policy if there is one.
+
+    ``pseudo`` has the model and its records.  ``present`` has 0 for each unit that is left out and 1 for all other
+    units.  ``say`` is called with the name of each stage.
+    """
 
     def risks(unweighted: Callable[[], Draws]) -> Floats:
         if policy is not None:

@@ -72,8 +72,8 @@ def perturbed_histogram(
 
     A record is in one bin.  If the record is blanked and not counted, one count changes by 1, and Laplace noise of
     scale 1 / epsilon gives epsilon for such neighbours.  The number n of records is public and fixed.  If the values of
-    a record are replaced, two counts change, which spends twice epsilon.  In the paper epsilon is for replacing a
-    record, and the noise has scale 2 / epsilon; this is the noise here for half of the paper's epsilon.
+    a record are replaced, two counts change, which spends twice epsilon.  The paper's epsilon is for replacing a
+    record: to get the paper's noise, of scale 2 / epsilon, give half of the paper's epsilon here.
 
     Noise and draws are never seeded.
 

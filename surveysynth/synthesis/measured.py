@@ -113,7 +113,7 @@ def measure(
     public : list of str, optional
         Columns that may be published.  Other columns are refused.  ``~ .`` stands for these columns.
     importance : mapping of outcome to float, optional
-        Factors for the shares of epsilon that the tables of each outcome get; default 1.
+        Factors by which the noisy tables of an outcome get a larger or smaller share of epsilon; default 1.
     edits : list of str, optional
         Public rules that every synthetic record obeys, as conditions on columns of the files: ``"rent <= income"``.
         Answers that break a rule are drawn again.
@@ -137,7 +137,8 @@ def measure(
     Raises
     ------
     InputError
-        The file contradicts the declarations.  A predictor has missing values, or records cannot be counted by it.  A
+        The file contradicts the declarations.  A predictor has missing values, or is of a kind by which records cannot
+        be counted.  A
         declaration or the population total is missing, or totals contradict each other.  A rule names a column that
         the files do not have, or is on public columns alone and some records break it.
     PrivacyError

@@ -2,9 +2,10 @@
 
     historical file -> unweighted fit: draws theta_s -> f_i = max_s |log p_i| -> map, c1, c2 -> epsilon
 
-In later periods the same draws give f_i for the records of the current file, the same map and constants
-give alpha_i, and the same epsilon clamps alpha_i log p_i.  So a record's privacy weight depends on no other record of
-the current file, and the guarantee is strict.
+Here p_i is the density of record i at a posterior draw theta_s, f_i the record's risk, and c1 and c2 the constants of
+the map from risks to privacy weights alpha_i.  In later periods the same draws give f_i for the records of the current
+file, the same map and constants give alpha_i, and the same epsilon clamps alpha_i log p_i.  So a record's privacy
+weight depends on no other record of the current file, and the guarantee is strict.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class Policy:
     columns : tuple of str
         Columns of the model matrix.  A later file must have the same columns.
     levels : dict of str to list of str
-        Levels of the predictors that are labels.  A later file must have the same levels.
+        Levels of the categorical predictors.  A later file must have the same levels.
     constants : dict of str to dict
         Constants of terms such as ``center(age)`` and ``bs(age, 5)`` (mean, knots) in the historical file.  The
         predictors of a later file are evaluated with these constants.
@@ -183,9 +184,9 @@ class Policy:
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError
-            As :func:`surveysynth.fit`.  Also if ``source`` is empty; if the model cannot be clamped, cannot be used for
-            another file, or draws given the confidential values; or if the formula has a term that depends on other
-            records, such as ``I(x - x.mean())``.
+            As :func:`surveysynth.fit`.  Also if ``source`` is empty.  Also if the model cannot be clamped, cannot be
+            used for another file, or draws synthetic values given the confidential values.  Also if the formula has a
+            term that depends on other records, such as ``I(x - x.mean())``.
 
         Notes
         -----
@@ -389,7 +390,10 @@ def _check_draws(values: Mapping[str, Floats], shapes: Mapping[str, Sequence[int
 
 
 def _check_model(synthesizer: Synthesizer, mechanism: Censored) -> None:
-    """Refuse a model that draws from records, or cannot be clamped or used for other files (InputError, ModelError)."""
+    """Refuse a model for which a policy cannot be made (InputError, ModelError).
+
+    Such a model cannot be clamped, cannot be used for other files, or draws given the confidential values.
+    """
     if synthesizer.from_records:
         raise InputError(
             "allocation='posterior' draws what is published given the confidential value of each record: no epsilon "

@@ -1,4 +1,7 @@
-"""Conversion of the arguments of ``synthesize`` to arguments of :func:`surveysynth.measure`, for strict releases."""
+"""Conversion of the arguments of ``synthesize`` to arguments of :func:`surveysynth.measure`.
+
+This is for strict releases, which are drawn from noisy tables.
+"""
 
 from __future__ import annotations
 
@@ -68,13 +71,13 @@ def strict_arguments(model: object, given: Mapping[str, Any]) -> StrictArguments
 
 
 def _with_levels(settings: dict[str, Any], levels: Any, outcomes: Sequence[str]) -> dict[str, Any]:
-    """Return the settings after each list of levels has been replaced by an :class:`Outcome`."""
+    """Add an :class:`Outcome` with the given levels to the settings, for each outcome in ``levels``."""
     found = {name: Outcome(levels=own) for name, own in check_levels(levels, outcomes).items()}
     return settings | ({"outcomes": found | dict(settings.get("outcomes", {}))} if found else {})
 
 
 def refuse_schema(settings: Mapping[str, Any]) -> None:
-    """Refuse arguments for strict releases if a model is fitted to records (InputError)."""
+    """Refuse arguments that only releases from noisy tables have, if a model is fitted to records (InputError)."""
     given = [name for name in SCHEMA_ENTRIES if not _is_nothing(settings.get(name))]
     if given:
         raise InputError(

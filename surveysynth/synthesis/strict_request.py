@@ -1,4 +1,4 @@
-"""Checks of all arguments of a strict release, before a confidential value is counted."""
+"""Checks of all arguments of a strict release (from noisy tables), before a confidential value is counted."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class StrictRequest:
     model : FBS or FBP
         One model of all outcomes.
     questions : list of Question
-        For each outcome, the declaration and the formula by which the outcome is measured.
+        For each outcome, its declaration, and the formula that says by which columns the outcome is counted.
     terms : list of Term
         Public terms by which records are counted.
     public : SurveyDesign
@@ -117,8 +117,8 @@ def strict_request(
 ) -> StrictRequest:  # fmt: skip
     """Check the arguments of :func:`surveysynth.measure`.
 
-    Confidential values are read only if the call is refused anyway: the message then also names outcomes that
-    contradict their declarations.
+    If an argument is wrong, confidential values are read, so that the error also names outcomes that contradict their
+    declarations.  If all arguments are right, no confidential value is read.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def check_values(design: SurveyDesign, model: FBS | FBP, schema: Mapping[str, Ou
 
 
 def check_contradictions(asked: StrictRequest) -> None:
-    """Refuse a file whose outcomes contradict their declarations, without counting the file.
+    """Refuse a file whose outcomes contradict their declarations.  No noisy table is made.
 
     Raises
     ------
@@ -240,7 +240,7 @@ def _questions(
     model: FBS | FBP, right_hand_sides: Mapping[str, RightHandSide], terms: Sequence[Term],
     schema: Mapping[str, Outcome], importances: Mapping[str, float],
 ) -> list[Question]:  # fmt: skip
-    """Return, for each outcome, the declaration and the formula by which the outcome is measured."""
+    """Return, for each outcome, its declaration and by which columns the outcome is counted."""
     others = {term.name for term in terms if not term.drawn} - {*term_names(model.predictors)}  # the size of units
     named = {frozenset(term.columns): term.name for term in terms}  # a:b and b:a are the same term
     return [
@@ -282,7 +282,7 @@ def _has_columns(design: SurveyDesign, model: FBS | FBP, public: Sequence[str] |
 
 
 def earlier_source(given: Measurements | Release | None) -> Source | None:
-    """Return the measurements of an earlier year, or None for None (InputError if ``given`` has no measurements)."""
+    """Return the measurements of an earlier year (InputError if ``given`` has none).  None if ``given`` is None."""
     if given is None:
         return None
     source = given.source if isinstance(given, Measurements) else getattr(given, "measured", None)

@@ -41,7 +41,7 @@ def check_enough(total: Any, n: int) -> float:
 
 
 def check_total(total: float | Mapping[Any, float] | None, design: SurveyDesign) -> Total:
-    """Check the population total or totals (InputError), and warn if the survey weights contradict their sum."""
+    """Check the population total or totals (InputError), and warn if the survey weights have a very different sum."""
     checked = checked_total(total, design)
     if checked is not None:
         everybody = sum(checked.values()) if isinstance(checked, Mapping) else checked
@@ -97,7 +97,10 @@ def scaled_to_sample(by_weights: float, n: int) -> bool:
 
 
 def warn_if_far(total: float, by_weights: float, n: int) -> None:
-    """Warn of a total that the sum of the survey weights contradicts, unless weights are scaled to the n records."""
+    """Warn if the population total is far from ``by_weights``, the sum of the survey weights.
+
+    There is no warning for weights that are scaled to the sample, so that they add up to n.
+    """
     if not NEAR <= total / by_weights <= 1 / NEAR and not scaled_to_sample(by_weights, n):
         warnings.warn(
             "population_total is far from what the survey weights add up to (by more than a third): are both right? "
@@ -150,7 +153,8 @@ def totals_of(design: SurveyDesign, given: Total) -> tuple[Codes, Floats]:
 def roles_of(design: SurveyDesign, outcomes: Sequence[str], public: pd.DataFrame, given: Total) -> dict[str, Any]:
     """Return the roles of columns in the public files: the survey's roles, with weights in place of probabilities.
 
-    Only labels of published columns are kept, as an unpublished column may have the name of the new weights.
+    ``given`` is the population total or totals.  Variable labels of unpublished columns are left out, because the
+    new weights may have the name of such a column.
     """
     weights = design.weights_name or _free_name("weight", [*public.columns, *outcomes])
     # synthetic weights do not add up to the totals to which the survey weights were calibrated
@@ -220,7 +224,11 @@ def public_frame(
 
 
 def count_roles_of(synthetic: Synthetic, roles: dict[str, Any], taken: Sequence[str]) -> dict[str, Any] | None:
-    """Return the design roles for standard errors of counts, or None if these need no other roles than the files."""
+    """Return the roles of columns (weights, strata, PSUs) for standard errors of counts.
+
+    None if these standard errors need the same roles as those of other statistics.  ``taken`` are names of columns,
+    which the weights for counts cannot have.
+    """
     if synthetic.count_weights is None:
         return None
     weights = {"weights": _free_name(f"{roles['weights']}_smoothed", taken)}
@@ -240,9 +248,10 @@ def assemble(
     order: Codes,
     coded: Mapping[str, Any] | None = None,
 ) -> SurveyDesign:
-    """Make a SurveyDesign of a synthetic data set, with records in the given order and weights that add up to totals.
+    """Make a SurveyDesign of a synthetic data set, with weights that add up to the population totals.
 
-    ``coded`` has the types of the categories that are coded as numbers.
+    ``totals`` has each record's group, and the total of each group (:func:`totals_of`).  ``order`` is the order of the
+    records, and ``coded`` has the types of the categories that are coded as numbers.
     """
     frame = public.copy(deep=False)
     values = synthesizer.columns_of(synthetic)

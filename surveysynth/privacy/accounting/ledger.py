@@ -89,7 +89,7 @@ class Published(Protocol):
 
     @property
     def method(self) -> dict[str, Any]:
-        """Public facts on the method, with the number and the head of the ledger entry."""
+        """Public facts on the method, with the number and the head (hash) of the ledger entry."""
         ...
 
     @property
@@ -99,7 +99,7 @@ class Published(Protocol):
 
     @property
     def rests_on(self) -> tuple[Expense, ...]:
-        """The expenses that add up to the epsilon of the release."""
+        """The expenses (parts of a release that spend epsilon), which add up to the epsilon of the release."""
         ...
 
 
@@ -113,8 +113,9 @@ class Ledger:
     survey : str
         Name of the survey.  Releases about the same people belong under one name.
     cap : float, optional
-        Largest sum of the ``blank`` epsilons of the survey.  A release without a ``blank`` epsilon is refused under a
-        cap.  The first call with a cap records the cap; later calls may leave it out or repeat it.
+        Largest sum of the survey's ``blank`` epsilons, which are for removing or adding one unit's confidential values.
+        A release without a ``blank`` epsilon is refused under a cap.  The first call with a cap records the cap; later
+        calls may leave the cap out or repeat it.
     create : bool
         Begin the survey, and make the file if there is none; the folder must exist.  A survey name is refused if the
         ledger has the same name, up to case, spaces and signs.  A similar name gives a warning.
@@ -390,9 +391,9 @@ class Ledger:
     def entries(self) -> pd.DataFrame:
         """Return the entries of the survey as a table.
 
-        The columns are ``number, time, what, kind, unit, blank, replace, sum_blank, sum_replace``.  Sums are running
-        sums.  Missing epsilons and unknown sums are NaN.  From the first entry without a guarantee on, sums are
-        infinite.
+        The columns are ``number, time, what, kind, unit, blank, replace, sum_blank, sum_replace``.  ``blank`` is the
+        epsilon for removing or adding a unit's values, and ``replace`` for replacing them.  Sums are running sums.
+        Missing epsilons and unknown sums are NaN.  From the first entry without a guarantee on, sums are infinite.
 
         Returns
         -------
@@ -407,12 +408,12 @@ class Ledger:
 
     @property
     def spent(self) -> Spent:
-        """Exact sums of the ``blank`` and the ``replace`` epsilons of the survey."""
+        """Exact sums of the survey's epsilons: for removing or adding a unit's values, and for replacing them."""
         return spent_on(self._entries())
 
     @property
     def cap(self) -> Decimal | None:
-        """Largest permitted sum of the ``blank`` epsilons of the survey; None without a cap."""
+        """Largest permitted sum of the survey's epsilons for removing or adding a unit's values; None without a cap."""
         return last_cap(self._own(self._read().lines))
 
     @property
@@ -606,7 +607,10 @@ def _expenses(given: object) -> list[Expense]:
 
 
 def _refuse_unnamed(whole: Spent, parts: Sequence[Expense]) -> None:
-    """Refuse an epsilon that exceeds the sum of the listed expenses (PrivacyError)."""
+    """Refuse a release whose epsilons exceed the sums of its listed expenses (PrivacyError).
+
+    A release without listed expenses is not checked.
+    """
     if not parts:
         return
     named = total(parts)
@@ -622,7 +626,10 @@ def _refuse_unnamed(whole: Spent, parts: Sequence[Expense]) -> None:
 
 
 def _added(own: Iterable[Line], whole: Spent, parts: Sequence[Expense]) -> Spent:
-    """Return what a release adds to the survey's sums: expenses that no entry lists yet (InputError if none)."""
+    """Return the epsilons that a release adds to the survey's sums.
+
+    Expenses of the release that an earlier entry lists are not added again (InputError if this is so for all expenses).
+    """
     entries = [line for line in own if isinstance(line, Entry)]
     counted = {id: entry.number for entry in entries for id in entry.rests_on}
     new = [each for each in parts if each.id not in counted]
@@ -645,7 +652,7 @@ def _names(lines: Iterable[Line]) -> list[str]:
 
 
 def _near(survey: str, names: Iterable[str]) -> list[str]:
-    """Return the names that are similar to a survey's name by difflib's ratio, without case, spaces and signs."""
+    """Return the names that are similar to a survey's name (difflib), if case, spaces and signs are ignored."""
     plain = {_plain(name): name for name in names}
     return [plain[match] for match in difflib.get_close_matches(_plain(survey), plain)]
 

@@ -116,7 +116,7 @@ class Contents:
 
 
 def create(path: Path) -> None:
-    """Make an empty ledger, completely or not at all.  If another process has just made the ledger, keep that one."""
+    """Make an empty ledger, completely or not at all.  A ledger that another process has just made is kept."""
     if not path.parent.is_dir():
         raise InputError(f"the ledger {str(path)!r} cannot be made: its folder does not exist")
     try:
@@ -190,7 +190,9 @@ def contents(file: int, path: Path) -> Contents:
 
 
 def append(file: int, line: Line, before: Contents, path: Path) -> Line:
-    """Add a line in one write and wait for the disk, after an incomplete last line was moved to another file.
+    """Add a line to the ledger in one write, and wait until the line is on the disk.
+
+    If a crash left an incomplete last line, this line is first moved to another file.
 
     Returns
     -------
@@ -230,7 +232,7 @@ def append(file: int, line: Line, before: Contents, path: Path) -> Line:
 
 
 def _put_aside(file: int, before: Contents, path: Path) -> None:
-    """Move an incomplete last line to another file, with a warning."""
+    """Move an incomplete last line of the ledger to another file, with a warning."""
     aside = path.with_name(f"{path.name}.torn")
     kept = os.open(aside, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:

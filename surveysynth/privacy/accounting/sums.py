@@ -71,7 +71,10 @@ def last_cap(lines: Iterable[Line]) -> Decimal | None:
 
 
 def left_of(lines: list[Line]) -> Decimal | None:
-    """Return the cap minus the sum of ``blank``, at least 0.  0 if the sum is unknown; None without a cap."""
+    """Return the epsilon that the cap of a survey still permits, at least 0.
+
+    This is the cap minus the sum of the ``blank`` epsilons: 0 if the sum is unknown, and None without a cap.
+    """
     cap, spent = last_cap(lines), spent_on(line for line in lines if isinstance(line, Entry)).blank
     if cap is None:
         return None
@@ -79,7 +82,7 @@ def left_of(lines: list[Line]) -> Decimal | None:
 
 
 def both_sums(entries: Iterable[Entry]) -> str:
-    """Return the sums of ``blank`` and ``replace`` over some entries, as text."""
+    """Return a text with the sums of both epsilons (``blank`` and ``replace``) over some entries."""
     blank, replace = spent_on(entries)
     return f"{shown(blank)} (blank), {shown(replace)} (replace)"
 

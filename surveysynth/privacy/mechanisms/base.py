@@ -36,8 +36,9 @@ class Assessment:
     Attributes
     ----------
     risks : function
-        Returns the risks of the U protected units, which may be single records.  The argument is a function that makes
-        the unweighted fit.  This function is called only if the fit is needed.
+        Returns the risks of the U protected units, which may be single records.  The argument of ``risks`` is a
+        function without arguments that returns draws from the unweighted fit.  So measures of risk that need no fit
+        make none.
     span : (float, float) or None
         The smallest and the largest risk, if a policy sets them.
     present : float array (U,)
@@ -49,7 +50,7 @@ class Assessment:
     present: Floats
 
     def all_risks(self, unweighted: Callable[[], Draws]) -> Floats:
-        """Return each unit's risk (U,).  Units that are left out get infinite risk, so every map gives weight 0."""
+        """Return each unit's risk (U,).  Units that are left out get infinite risk, and so the privacy weight 0."""
         return np.where(self.present > 0, self.risks(unweighted), np.inf)
 
 
@@ -114,7 +115,10 @@ class Mechanism:
 
     @classmethod
     def guarantee(cls, kind: Kind, delta: float | None, replaced: float | None) -> str:
-        """Return sentences on the guarantee.  ``replaced`` is the epsilon if one record's values are replaced."""
+        """Return sentences on the guarantee.
+
+        ``replaced`` is the epsilon between files in which one record has different values, if it is not twice epsilon.
+        """
         return cls.guarantees.get(kind, next(iter(cls.guarantees.values())))
 
     def with_c1(self, c1: float) -> Mechanism:
@@ -144,22 +148,25 @@ class RecordMechanism(Mechanism, ABC):
 
     @property
     def constants_given(self) -> bool:
-        """Whether the constants for a correction of the draws were given, rather than tuned on the file."""
+        """Whether the constants that corrections of the draws use, such as c1, were given, not tuned on the file."""
         return False
 
     @property
     def maximum_over_draws(self) -> bool:
-        """Whether epsilon rests on a bound found on the posterior draws."""
+        """True if epsilon is computed from the largest contribution of a record over the posterior draws."""
         return not self.clamps
 
     @property
     def made(self) -> str:
-        """Phrase for messages: the number of data sets for which the fit was made."""
+        """Template of a phrase for messages, "made for m = {}", where m is the number of data sets."""
         return "made for m = {}"
 
     @property
     def corrects(self) -> bool:
-        """Whether draws can be corrected: privacy weights must be a function of a record's risk and constants."""
+        """Whether draws can be corrected for privacy weights.
+
+        A record's privacy weight must then be a known function of the record's own risk.
+        """
         return False
 
     @property
@@ -202,7 +209,10 @@ class RecordMechanism(Mechanism, ABC):
         raise NotImplementedError(f"{self.name} has no privacy weights")
 
     def weigh_again(self, fitted: ProtectedFit, target: float) -> Callable[..., Floats]:
-        """Return the function by which a fit computed privacy weights from risks, for mechanisms with such weights."""
+        """Return the function that computed the privacy weights of ``fitted`` from risks.
+
+        ``target`` is epsilon / (2 m).  Only mechanisms with privacy weights have such a function.
+        """
         raise NotImplementedError(f"{self.name} has no privacy weights")
 
     # ---- checks
@@ -230,7 +240,7 @@ class RecordMechanism(Mechanism, ABC):
         """Refuse to release in spite of failed diagnostics, if the mechanism forbids it (InputError)."""
 
     def check_debias(self) -> None:
-        """Refuse corrections of the draws.  Mechanisms with corrections override this method (InputError)."""
+        """Refuse corrections of the draws (InputError).  A mechanism that allows corrections overrides this method."""
         raise InputError(
             "debias corrects for the weights of PseudoPosterior() or the clamp of Censored(weighted=False) only"
         )
@@ -238,11 +248,11 @@ class RecordMechanism(Mechanism, ABC):
     # ---- report
 
     def bias_text(self, fitted: ProtectedFit, debias: bool) -> list[str]:
-        """Return sentences for the report on the bias from protection or, with ``debias``, on its correction."""
+        """Return sentences for the report on bias from protection or, with ``debias``, on the correction of bias."""
         return []
 
     def depends(self) -> list[str]:
-        """Return sentences for the report on results computed from the file that epsilon does not cover."""
+        """Return sentences for the report on results that depend on the file and are not covered by epsilon."""
         return []
 
     def constants(self, fitted: ProtectedFit, target: float) -> dict[str, Any]:
@@ -259,5 +269,5 @@ class RecordMechanism(Mechanism, ABC):
 
     @property
     def refuses(self) -> list[str]:
-        """Reasons for which releases are refused, apart from the sampler's diagnostics, for the report."""
+        """Reasons, apart from the sampler's diagnostics, for which a release may be refused.  The report lists them."""
         return []

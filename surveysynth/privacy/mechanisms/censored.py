@@ -44,9 +44,12 @@ MODES = (
 
 @dataclass(frozen=True)
 class Censored(PrivacyWeights):
-    """The censored mechanism: every alpha_i log p_i is clamped to [-epsilon/(2m), epsilon/(2m)].
+    """The censored mechanism, which clamps what each record adds to the log likelihood.
 
     Source: Hu, Williams & Savitsky 2025, section 3.
+
+    A record with privacy weight alpha_i and density p_i adds alpha_i log p_i, clamped to
+    [-epsilon/(2m), epsilon/(2m)].
 
     Epsilon holds if one record's confidential values are removed from the fit or added; twice epsilon holds if these
     values are replaced.  The number of records is public.
@@ -149,7 +152,7 @@ class Censored(PrivacyWeights):
             )
 
     def check_reweight(self) -> None:
-        """Refuse re-weighting, as there are no bounds to raise (InputError)."""
+        """Refuse re-weighting (InputError), because the clamp is the bound of every record and cannot be raised."""
         raise InputError(
             "re-weighting raises Lipschitz bounds that lie below the overall one; under the censored mechanism the "
             "clamp is the bound of every record: use PseudoPosterior or WeightedE"
@@ -186,5 +189,5 @@ class Censored(PrivacyWeights):
 
     @property
     def refuses(self) -> list[str]:
-        """Reason for which releases are refused, for the report: the posterior has several modes."""
+        """The reason, for the report, why a release may be refused: the posterior has several modes."""
         return [MODES]

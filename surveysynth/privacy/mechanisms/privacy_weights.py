@@ -65,11 +65,11 @@ class PrivacyWeights(RecordMechanism):
 
     @property
     def refuses(self) -> list[str]:
-        """Reason for which releases are refused, for the report: privacy weights keep too little information."""
+        """The reason, for the report, why a release may be refused: privacy weights keep too little information."""
         return [WHETHER_ENOUGH]
 
     def depends(self) -> list[str]:
-        """State for the report that privacy weights were computed from the file, and whether c1 was tuned."""
+        """Return a phrase for the report: privacy weights were computed from the file, with c1 given or tuned."""
         tuned = " and their scale c1, tuned on this file" if self.c1 is None else "; their scale c1 was given"
         return [f"the privacy weights (map {self.map} of {self.risk.describe()}){tuned}"]
 
@@ -88,7 +88,7 @@ class PrivacyWeights(RecordMechanism):
         }  # fmt: skip
 
     def constants(self, fitted: ProtectedFit, target: float) -> dict[str, Any]:
-        """Return the map and the shift c2 and, if c1 was given, also the scale c1 and the target, for the manifest."""
+        """Return the map and the shift c2 and, if c1 was given, the scale c1 and ``target``, for the manifest."""
         given = {"c1": fitted.c1, "target": target} if self.constants_given else {}
         return {"map": self.map, "c2": self.c2, **given}
 
@@ -104,11 +104,17 @@ class PrivacyWeights(RecordMechanism):
         return MAPS[self.map](f, c1, self.c2, target, self.risk.span if span is None else span)
 
     def weigh(self, risk: Floats, unit: Unit, assessment: Assessment, target: float) -> Callable[[float], Floats]:
-        """Return a function from c1 to the privacy weights of the units, evened over unit sizes (:func:`even`)."""
+        """Return the function that computes the privacy weights of all units from the scale c1.
+
+        Units of different sizes get the same mean weight (:func:`even`).
+        """
         return lambda c1: unit.even(self.alpha(risk, c1, target, assessment.span), assessment.present)
 
     def weigh_again(self, fitted: ProtectedFit, target: float) -> Callable[..., Floats]:
-        """Return the function by which a fit computed privacy weights from risks and, for groups, from unit sizes."""
+        """Return the function that computed the privacy weights of ``fitted`` from risks.
+
+        For units of several records, the second argument of this function is the number of records of each unit.
+        """
 
         def alpha(f: Floats, size: Codes | None = None) -> Floats:
             weights = self.alpha(f, fitted.c1, target)
@@ -138,7 +144,7 @@ class PrivacyWeights(RecordMechanism):
 
     @property
     def by_risk(self) -> bool:
-        """Whether alpha is a function of the Lipschitz bound, c1, c2, the target and, for units, their sizes."""
+        """Whether privacy weights follow from each unit's own Lipschitz bound, apart from constants and unit sizes."""
         return self.map != "linear" and type(self.risk) is LipschitzRisk
 
 
@@ -158,7 +164,10 @@ def tuned(alpha: Callable[[float], Floats], pseudo: PseudoLikelihood, target: fl
 
 
 def unweighted_fit(pseudo: PseudoLikelihood, assessment: Assessment, say: Say) -> Callable[[], Draws]:
-    """Return a function that returns the fit under alpha = 1.  The fit is made once, at the first call."""
+    """Return a function that returns draws from the fit with privacy weights of 1.
+
+    The fit is made once, at the first call of this function.
+    """
     done: list[Draws] = []
 
     def fitted() -> Draws:

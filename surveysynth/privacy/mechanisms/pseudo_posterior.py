@@ -19,7 +19,7 @@ from .privacy_weights import BY_MAP, LOCAL, PrivacyWeights, reweighted, tuned, u
 
 @dataclass(frozen=True)
 class PseudoPosterior(PrivacyWeights):
-    """The pseudo posterior mechanism, which raises the likelihood of record i to the power alpha_i.
+    """The pseudo posterior mechanism: the likelihood of record i is raised to the power of a privacy weight alpha_i.
 
     Source: Hu, Savitsky & Williams 2022a, section 1.4.1; "Weighted" in Hu, Williams & Savitsky (2025).
 
@@ -38,7 +38,7 @@ class PseudoPosterior(PrivacyWeights):
     risk : LipschitzRisk, CountRisk, MarginalRisk or PairwiseRisk
         Measure of a record's risk.  Under every measure the guarantee is about Lipschitz bounds.  "LW" of
         Hu, Savitsky & Williams (2020) is ``map="linear"``, and "CW" of the same paper is
-        ``map="linear", risk=CountRisk(radius=0.2)``, with alpha_i = c1 (1 - IR_i) + c2.
+        ``map="linear", risk=CountRisk(radius=0.2)``, with alpha_i = c1 (1 - IR_i) + c2 and the risk IR_i.
 
     Raises
     ------
@@ -82,7 +82,7 @@ class PseudoPosterior(PrivacyWeights):
 
     @property
     def more_left(self) -> str:  # type: ignore[override]  # depends on c1
-        """Advice if privacy weights keep too little information: a larger c1, if c1 was given."""
+        """Advice for a fit whose privacy weights keep too little information.  If c1 was given: a larger c1."""
         return MORE_LEFT if self.c1 is None else "Give a larger c1"
 
     @property
@@ -92,7 +92,7 @@ class PseudoPosterior(PrivacyWeights):
 
     @property
     def made(self) -> str:
-        """Phrase for messages: the number of data sets for which c1 was tuned, or that c1 was given."""
+        """Template of a phrase for messages: "tuned for m = {}", or that c1 was given."""
         return "tuned for m = {}" if self.c1 is None else "made with a c1 that was given"
 
     @property

@@ -28,7 +28,7 @@ class Strict(Mechanism):
 
     The mechanism protects the file before the model is fitted: the model is fitted to tables, not to records.
     If one record's outcomes and weight are blanked, the probability of any release changes by at most a factor
-    e^epsilon; if they are replaced, by at most a factor e^(2 epsilon) under Laplace noise.
+    e^epsilon; if these values are replaced, by at most a factor e^(2 epsilon) under Laplace noise.
 
     Parameters
     ----------

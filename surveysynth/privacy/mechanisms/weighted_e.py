@@ -26,10 +26,10 @@ class WeightedE(PrivacyWeights):
 
     Source: Hu, Williams & Savitsky 2025, section 2.2, "Weighted-e".
 
-    alpha_i is 0 if alpha_i f_i exceeds epsilon / (2 m), where f_i is the record's bound under the unweighted fit.  The
-    model is fitted under the remaining weights.  In the paper some bounds of this fit may still exceed epsilon / (2 m).
-    Here, if a bound does, the remaining weights are multiplied by a common factor, which is tuned like c1 of
-    :class:`PseudoPosterior`.  So epsilon is never exceeded.
+    The privacy weight alpha_i of record i is set to 0 if alpha_i f_i exceeds epsilon / (2 m), where f_i is the record's
+    Lipschitz bound under the unweighted fit.  The model is fitted under the remaining weights.  In the paper some
+    bounds of this fit may still exceed epsilon / (2 m).  Here, if a bound does, the remaining weights are multiplied by
+    a common factor, which is tuned like c1 of :class:`PseudoPosterior`.  So epsilon is never exceeded.
 
     Parameters
     ----------
@@ -95,6 +95,6 @@ class WeightedE(PrivacyWeights):
             )
 
     def depends(self) -> list[str]:
-        """State for the report that weights, records of weight 0, and the common factor depend on the file."""
+        """Return sentences for the report: weights, records of weight 0 and the common factor depend on the file."""
         cut = "which records have weight 0, as their bound exceeded epsilon / (2 m), and a factor of the others"
         return [*super().depends(), cut]

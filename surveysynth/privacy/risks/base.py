@@ -37,7 +37,7 @@ class Risk(Protocol):
         self, design: SurveyDesign, model: Synthesizer, records: Any, unit: Unit, unweighted: Callable[[], Draws],
         rng: np.random.Generator,
     ) -> Floats:  # fmt: skip
-        """Compute the risks of the n records or, if epsilon protects groups of records, of these U units.
+        """Compute the risks of the n records or, if epsilon protects groups of records, of the U groups.
 
         ``records`` are the records as the model prepared them, and ``unweighted`` fits the posterior under alpha = 1.
         Measures that simulate use ``rng``.

@@ -98,10 +98,10 @@ class MarginalRisk(Identification):
     Source: Hu, Savitsky & Williams 2022b, section 2.1, eq. 8-9.
 
     Data sets are simulated from the unweighted fit.  The intruder knows y_i and the columns ``known``, and searches the
-    records with the same known values for synthetic values in the ball around y_i.  In one data set the risk is the
-    share of these synthetic values outside the ball if the record's own synthetic value is inside, otherwise 0.  IR_i
-    is the average over the data sets.  Under the linear map alpha_i = c1 (1 - IR_i) + c2.  A unit of several records
-    has the largest risk of its records.
+    records with the same known values for synthetic values in the ball around y_i.  If the record's own synthetic value
+    is outside the ball, the risk in this data set is 0.  Otherwise the risk is the share of the searched records whose
+    synthetic values are outside the ball.  IR_i is the average over the data sets.  Under the linear map the privacy
+    weight is alpha_i = c1 (1 - IR_i) + c2.  A unit of several records has the largest risk of its records.
 
     Parameters
     ----------

@@ -99,7 +99,7 @@ class PlantedFile:
 
 
 def workers(n: int, seed: int) -> AuditedFile:
-    """Draw a sample of n census workers.
+    """Draw a sample of n workers of the 2000 census, from the demonstration data.
 
     Raises
     ------
@@ -163,10 +163,10 @@ def plant(file: AuditedFile, how: Planted) -> PlantedFile:
 
 
 def two_modes(y: Floats, row: int) -> tuple[Floats, float]:
-    """Return outcomes (n,) in two modes, and a value of the upper mode for the planted record ``row``.
+    """Return outcomes (n,) with two modes, and a value of the upper mode for the planted record.
 
-    In the returned outcomes, record ``row`` is in the lower mode.  Both modes have the same number of other records;
-    if n is even, the upper mode has one more.
+    ``y`` are the file's outcomes, and ``row`` is the row of the planted record, whose returned outcome is in the lower
+    mode.  The other records are divided equally between the modes; if n is even, the upper mode has one more.
     """
     n = y.size
     ordered, size = np.sort(y), max(int(TAIL * n), 1)

@@ -1,18 +1,19 @@
-"""Games: a file is measured with or without the planted record, and an intruder reads the noisy tables.
+"""Games: a file is counted with new noise, with or without the planted record, and an intruder reads the noisy tables.
 
-Each game has new noise.  It is played on one of three sides: the file with the planted record (``in``), the file in
-which this record is not counted (``blank``), or the file with a typical value of this record (``replaced``).
+A game is played on one of three sides: the file with the planted record (``in``), the file in which this record is not
+counted (``blank``), or the file with a typical value of this record (``replaced``).
 
-The intruder knows all other records and the public numbers, and sees every noisy table with its groups of cells.  For
-the planted record's group of cells, let h be the true count without the record, s the contribution of the record's
-value, c the noisy count, and unit / epsilon the scale of the Laplace noise.  Then
+The intruder knows all other records and the public numbers, and sees every noisy table.  A noisy table counts groups of
+cells.  For the planted record's group of cells, let h be the true count without the record, s the contribution of the
+record's value, c the noisy count, and unit / epsilon the scale of the Laplace noise.  Here unit is the largest possible
+contribution of a record, and epsilon is the table's share of the whole epsilon.  Then
 
     (|c - h| - |c - h - s|) epsilon / unit
 
 is exactly the log likelihood ratio of "the record has this value" over "the record is not counted".  The grouping of
 cells may reveal more, if a mechanism does not keep its stated epsilon.  A synthetic file that is drawn from the tables
-must not reveal more than the tables.  Its statistics are the shares of records whose cell of the outcome, or of the
-weight, is that of the planted record or higher.
+must not reveal more than the tables.  From a synthetic file the intruder computes two statistics: the share of records
+whose outcome is in the cell of the planted record's outcome or in a higher cell, and the same share for the weight.
 """
 
 from __future__ import annotations
@@ -45,14 +46,18 @@ FILES = 10  # every tenth game draws a file, which takes as long as a hundred me
 def noisy_tables(
     file: PlantedFile, side: Side, epsilon: float, games: int, rng: np.random.Generator
 ) -> pd.DataFrame:  # fmt: skip
-    """Play games on one side of a file.  ``rng`` draws synthetic files; the noise of the tables is never seeded.
+    """Make the noisy tables of a file several times, and compute what an intruder learns from each set of tables.
+
+    ``side`` says whether the planted record is in the file, is not counted, or has a typical value.  ``rng`` draws
+    synthetic files; the noise of the tables is never seeded.
 
     Returns
     -------
     pandas.DataFrame
-        One row per game.  ``planted_{k}`` and ``typical_{k}`` are the log likelihood ratios of the planted and of the
-        typical value, from table k.  ``groups_{k}`` is one number that represents the grouping of cells in table k.
-        ``files_outcome`` and ``files_weight`` are the statistics of a synthetic file, missing if none was drawn.
+        One row for each game, that is, for each set of tables.  ``planted_{k}`` and ``typical_{k}`` are the log
+        likelihood ratios, from table k, of the planted and of the typical value over no value.  ``groups_{k}`` is one
+        number that represents the grouping of cells in table k.  ``files_outcome`` and ``files_weight`` are the shares
+        of a synthetic file's records in the planted record's cell or higher cells, missing if no file was drawn.
     """
     design = file.typical if side == "replaced" else file.design
     row, others = file.row, np.arange(design.n) != file.row
@@ -90,14 +95,14 @@ def _measured(file: PlantedFile, design: SurveyDesign, epsilon: float, blank: in
 
 
 def _cells(file: PlantedFile, design: SurveyDesign) -> tuple[Codes, Codes]:
-    """Return the cells of the outcome (n,) and of the weight (n,) of every record."""
+    """Return in which cell of the noisy tables each record's outcome (n,) and weight (n,) are counted."""
     outcome = Cells.for_outcome(Outcome(bounds=file.bounds)).codes(design.column(file.outcome), file.outcome)
     weight = Cells.for_weights(WEIGHT_BOUNDS, file.mean_weight)
     return outcome, weight.codes_of_numbers(np.asarray(design.weights, dtype=np.float64))
 
 
 def _read(tables: NoisyTables, cells: tuple[Codes, Codes]) -> list[tuple[NoisyTable, Codes, Codes]]:
-    """Return every noisy table, with the level of its classifying variable and the cell of each record."""
+    """Return every noisy table with, for each record, the level of the classifying variable and the cell."""
     found = []
     for variable, code in zip(tables.variables, cells, strict=True):
         for table in variable.tables:
@@ -123,7 +128,11 @@ def _evidence(
 def _file_shares(
     tables: NoisyTables, public: pd.DataFrame, cells: tuple[Codes, Codes], row: int, rng: np.random.Generator
 ) -> dict[str, float]:  # fmt: skip
-    """Draw a synthetic file.  Return the shares of its records in the planted record's cells or higher cells."""
+    """Draw a synthetic file from noisy tables, and return two shares of its records.
+
+    These are the shares with the outcome, and with the weight, in the planted record's cell (``cells`` of record
+    ``row``) or in a higher cell.
+    """
     fit = fit_measurements(tables, public)
     codes: dict[str, Codes] = {}
     for (name, variable), coefficients in zip(fit.variables.items(), fit.draws(1, rng)[0], strict=True):

@@ -1,8 +1,9 @@
-"""The empirical epsilon: a test is chosen on one half of the games, and evaluated on the other half.
+"""The empirical epsilon: how well a test tells games with a planted record from games without this record.
 
-Let P(in) be the probability of an event on the side with the planted record, and P(out) on the other side.  Under
-(epsilon, delta)-differential privacy P(in) <= e^epsilon P(out) + delta for every event, also with the sides exchanged.
-So
+A game adds new noise to the counts of a file.  The test is chosen on one half of the games and judged on the other
+half.  Let P(in) be the probability that the test finds the planted record in a game with this record, and P(out) in a
+game without.  Under (epsilon, delta)-differential privacy P(in) <= e^epsilon P(out) + delta for every such event, also
+with "in" and "out" exchanged.  So
 
     log( (lower limit of P(in) - delta) / upper limit of P(out) ),
 
@@ -28,22 +29,27 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of the chosen test on the second half of the games.
+    """The result of a test that was chosen on the first half of the games and judged on the second half.
+
+    The test is to tell games "in", with the planted record, from games "out", without this record.  All numbers are
+    about the second half.
 
     Attributes
     ----------
     direction : str
-        "in" if the event is likelier with the planted record, "out" if it is likelier without this record.
+        What the test detects: "in" or "out".
     games : int
-        Number of games in the second half, on the smaller side.
+        Number of games "in" or of games "out", whichever is smaller.
     hits, false_hits : int
-        How often the event happened on the side where it is likelier, and on the other side.
+        Numbers of correct and of false detections.  For direction "in", hits are the games "in" in which the test found
+        the planted record, and false hits are the games "out" in which the test found the planted record.
     point : float
-        Log ratio of the shares of the event on the two sides, with half a game added to each count.
+        Point estimate of epsilon: the log of the share of hits over the share of false hits, with half a game added to
+        each number.
     lower : float
-        Lower confidence limit of epsilon.  It is -inf if the lower limit on the likelier side is not above delta.
+        Lower confidence limit of epsilon.  It is -inf if the lower limit of the share of hits is not above delta.
     most : float
-        The lower limit if the event happened in every game of one side and in none of the other.
+        The largest possible ``lower`` with these numbers of games: that of a test without an error.
     """
 
     direction: str
@@ -56,13 +62,14 @@ class Verdict:
 
 
 def judge(inside: Floats, outside: Floats, delta: float = 0.0, level: float = LEVEL) -> Verdict:
-    """Estimate epsilon between two sides of games.
+    """Estimate epsilon from games with a planted record and games without this record.
+
+    A test is chosen on the first half of the games, and epsilon is estimated on the second half.
 
     Parameters
     ----------
     inside, outside : float arrays (games, statistics)
-        Statistics that the intruder computes in each game, on the side with the planted record and on the other side.
-        The test is chosen on the first half of the games.
+        Statistics that the intruder computes in each game, in games with and without the planted record.
     delta : float
         Delta of the guarantee.
     level : float
@@ -71,7 +78,7 @@ def judge(inside: Floats, outside: Floats, delta: float = 0.0, level: float = LE
     Notes
     -----
     The test compares a score with a threshold.  The candidate scores are each statistic and the linear discriminant of
-    Fisher (1936), with every threshold, in both directions.
+    Fisher (1936), with every threshold.  A high score may speak for or against the planted record: both are tried.
     """
     cut = len(inside) // 2, len(outside) // 2
     weights = [*np.eye(inside.shape[1]), discriminant(inside[: cut[0]], outside[: cut[1]])]
@@ -99,7 +106,10 @@ def lower_epsilon(
     hits: Counts | int, games: int, false_hits: Counts | int, false_games: int, delta: float = 0.0,
     level: float = LEVEL,
 ) -> Floats:  # fmt: skip
-    """Lower confidence limit of epsilon from the counts of an event on the two sides."""
+    """Return a lower confidence limit of epsilon from the results of a test for the planted record.
+
+    The test was right in ``hits`` of ``games`` games, with ``false_hits`` false alarms in ``false_games`` other games.
+    """
     low, _ = clopper_pearson(hits, games, level)
     _, high = clopper_pearson(false_hits, false_games, level)
     with np.errstate(divide="ignore"):
@@ -107,7 +117,10 @@ def lower_epsilon(
 
 
 def clopper_pearson(hits: Counts | int, games: int, level: float = LEVEL) -> tuple[Floats, Floats]:
-    """Lower and upper confidence limit of a probability.  Each limit fails with a probability of at most level / 2."""
+    """Return the lower and upper confidence limits of a probability of hits.
+
+    Each limit is wrong with a probability of at most ``level`` / 2.
+    """
     hits = np.asarray(hits, dtype=np.float64)
     few, many = np.maximum(hits, 1.0), np.minimum(hits, games - 1.0)
     low = np.where(hits > 0, betaincinv(few, games - few + 1, level / 2), 0.0)
@@ -116,7 +129,11 @@ def clopper_pearson(hits: Counts | int, games: int, level: float = LEVEL) -> tup
 
 
 def best_threshold(likely: Floats, rare: Floats, delta: float = 0.0, level: float = LEVEL) -> tuple[float, float]:
-    """Return the threshold of the scores that gives the largest lower limit of epsilon, and this limit."""
+    """Return the threshold that gives the largest lower confidence limit of epsilon, and this limit.
+
+    The event is a score at or above the threshold.  ``likely`` and ``rare`` are the scores of the games in which the
+    event should happen often, and of the other games.
+    """
     thresholds = np.unique(np.concatenate([likely, rare]))
     counts: Sequence[Counts] = [
         side.size - np.searchsorted(np.sort(side), thresholds, side="left") for side in (likely, rare)
@@ -127,7 +144,7 @@ def best_threshold(likely: Floats, rare: Floats, delta: float = 0.0, level: floa
 
 
 def discriminant(inside: Floats, outside: Floats) -> Floats:
-    """Weights of Fisher's linear discriminant between the two sides (statistics,)."""
+    """Return the weights (statistics,) of Fisher's linear discriminant of games with and without a planted record."""
     difference = inside.mean(axis=0) - outside.mean(axis=0)
     within = np.atleast_2d(np.cov(inside, rowvar=False)) + np.atleast_2d(np.cov(outside, rowvar=False))
     return np.asarray(np.linalg.pinv(within) @ difference)

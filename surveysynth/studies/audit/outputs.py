@@ -1,4 +1,4 @@
-"""Table, figure and summary of an audit.  A cell is a planted record with an epsilon (:mod:`.study`)."""
+"""Table, figure and summary of an audit.  A cell of the audit is a planted record with an epsilon (:mod:`.study`)."""
 
 from __future__ import annotations
 
@@ -26,19 +26,21 @@ FAILURES = ["replicate", "error", "reason"]
 
 
 def verdicts(cells: Cells) -> pd.DataFrame:
-    """Compare the empirical epsilon with the stated epsilon, for every cell, relation and part of a release.
+    """Compare the empirical epsilon with the stated epsilon, for every planted record and every noisy table.
 
     Returns
     -------
     pandas.DataFrame
-        ``file, n, planted, epsilon``, the cell, and
+        ``file, n, planted, epsilon``: file, number of records, planted record and epsilon, and
 
-        - ``relation``: whether the record is "blank" or "replaced" on the other side;
-        - ``part``: a noisy table, "all tables", or "files";
+        - ``relation``: whether the record is "blank" or "replaced" in the games without the planted record;
+        - ``part``: what the intruder looks at: a noisy table, "all tables", or "files" (synthetic files);
         - ``stated``: the stated epsilon of the part, or twice this epsilon if the record is replaced;
-        - ``pairs`` of games, ``judged`` (games in the second half), ``direction, hits, false_hits, most`` of
-          :class:`.limits.Verdict`, ``empirical`` (its ``point``) and ``lower``.  The limits of all parts of a cell and
-          relation hold together at 95%;
+        - ``pairs``: the number of games with the planted record, which is also the number of games without;
+        - ``judged``: the number of these games on which the test was judged;
+        - ``empirical``: the estimate of epsilon, which is ``point`` of :class:`.limits.Verdict`;
+        - ``direction, hits, false_hits, most, lower`` of :class:`.limits.Verdict`.  The confidence is 95% for all parts
+          of the same planted record, epsilon and relation together;
         - ``surveysynth``: the version.
     """
     rows = []
@@ -60,7 +62,11 @@ def verdicts(cells: Cells) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Read:
-    """The statistics of a part of a release, (games, statistics) on each side, and the part's share of epsilon."""
+    """What an intruder reads from one part of a release: a noisy table, all tables, or synthetic files.
+
+    ``inside`` and ``outside`` are statistics (games, statistics) in games with and without the planted record.
+    ``share`` is the share of epsilon that the part spends.
+    """
 
     part: str
     share: float
@@ -69,7 +75,10 @@ class Read:
 
 
 def by_table(cell: Cell, sides: list[pd.DataFrame], relation: str) -> list[Read]:
-    """Return the statistics of each noisy table, of all tables together, and of the synthetic files."""
+    """Return the intruder's statistics from each noisy table, from all tables together, and from the synthetic files.
+
+    ``sides`` are the games with the planted record, and the games without.
+    """
     each = stated(plant(cell.file, cell.planted), cell.epsilon)
     tables = range(len(each))
 
@@ -145,7 +154,10 @@ def describe(table: pd.DataFrame, cells: Cells) -> str:
 
 
 def _figure(table: pd.DataFrame, path: Path) -> Path:
-    """Draw empirical epsilons and their lower limits, relative to the stated ones, with one line per cell and part."""
+    """Draw the empirical epsilons and their lower limits, divided by the stated epsilons.
+
+    There is one line for each planted record, epsilon and part of a release.
+    """
     from matplotlib.figure import Figure  # not pyplot, which would choose a window system for the whole process
 
     names = [f"{row['planted']}, epsilon {row['epsilon']:g}, {row['part']}" for row in table.to_dict("records")]

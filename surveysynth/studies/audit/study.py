@@ -1,9 +1,9 @@
 """An audit of the epsilon that a mechanism states, by membership attacks in repeated games (:mod:`.games`).
 
-A game measures a file, with or without a planted record.  An intruder who knows all other records tells from the noisy
-tables whether the planted record is there.  A cell of the audit is a planted record with an
+In a game, noisy tables are made of a file with or without a planted record.  An intruder who knows all other records
+tells from the noisy tables whether the planted record is in the file.  A cell of the audit is a planted record with an
 epsilon.  Each cell has its own folder, so that an audit can be stopped, continued and extended.  A replicate is a batch
-of 500 games on each side.
+of 500 games with the planted record, 500 games without, and 500 games with a typical value in its place.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Cell:
 
 
 def one_batch(cell: Cell, number: int) -> Replicate:
-    """Play the games of one replicate.  If an error occurs, it is recorded and the replicate has no games."""
+    """Play the games of one replicate.  If an error occurs, the error is recorded and the replicate has no games."""
     began, failures, parts = time.perf_counter(), list[dict[str, Any]](), []
     with recorded(failures, replicate=number):
         file = plant(cell.file, cell.planted)
@@ -80,7 +80,7 @@ def one_batch(cell: Cell, number: int) -> Replicate:
 
 
 def _key(cell: Cell) -> tuple[int, ...]:
-    """Numbers from which the seeds of a cell are derived (:func:`surveysynth.studies.base.seed_of`)."""
+    """Return numbers from which the seeds of a cell are derived (:func:`surveysynth.studies.base.seed_of`)."""
     return 10, PLANTED.index(cell.planted), round(1000 * cell.epsilon)
 
 
@@ -96,20 +96,20 @@ def audit(
     out: str | Path | None = None,
     seed: int | None = None,
 ) -> list[tuple[Cell, Replicates]]:
-    """Plant records, and measure the file with and without each planted record in repeated games.
+    """Make noisy tables of a file with and without a planted record, many times, for each kind of planted record.
 
-    :func:`.outputs.verdicts` computes the empirical epsilon from these games.
+    :func:`.outputs.verdicts` computes the empirical epsilon from these repetitions, called games.
 
     Parameters
     ----------
     file : AuditedFile, optional
-        The file; by default a sample of the census workers.
+        The file.  The default is a sample of workers of the 2000 census, from the demonstration data.
     epsilon, planted
         Each combination is a cell.  The planted records are described in :mod:`.files`.
     pairs : int
-        Number of games on every side, which is rounded up to whole replicates.
+        Number of games with the planted record, and of games without, which is rounded up to whole replicates of 500.
     n : int, optional
-        Number of records of the sample; default 201.
+        Number of records of the default sample: 201 unless given.
     workers, scheduler
         See :func:`surveysynth.tasks.run`.
     out : str or Path, optional

@@ -37,14 +37,14 @@ FAR = 5.0  # error of the grand mean, in confidential standard errors, from whic
 
 
 def by_level(cells: Cells) -> pd.DataFrame:
-    """Summarize every cell in every level of every margin.
+    """Summarize the estimates of every cell of the study, for every level of every margin of the tables.
 
     Returns
     -------
     pandas.DataFrame
-        ``population, n``, the columns of :func:`surveysynth.studies.summarize` by ``margin, level`` without ``setting``
-        and ``delta``, ``bias_se`` (bias over mean standard error), ``own_coverage`` (coverage of the confidential
-        intervals) and ``surveysynth`` (version).
+        ``population, n``; the columns of :func:`surveysynth.studies.summarize` by ``margin, level``, without
+        ``setting`` and ``delta``; ``bias_se`` (bias divided by the mean standard error); ``own_coverage`` (coverage of
+        the confidential intervals); and ``surveysynth`` (version).
     """
     parts = []
     for cell, study in cells:
@@ -64,18 +64,21 @@ def by_level(cells: Cells) -> pd.DataFrame:
 
 
 def by_margin(table: pd.DataFrame, cells: Cells) -> pd.DataFrame:
-    """Average the summaries over the levels of each margin.  The public counts are left out.
+    """Average the summaries of :func:`by_level` over the levels of each margin.
+
+    Counts that are public, such as the population total, are left out.
 
     Returns
     -------
     pandas.DataFrame
         ``population, n, method, epsilon, statistic, margin, m``, numbers of ``samples`` and ``levels``, and
 
-        - ``coverage``, its Monte Carlo standard error ``coverage_se``, and ``own_coverage``;
+        - ``coverage``, its Monte Carlo standard error ``coverage_se``, and ``own_coverage``, the coverage of the
+          confidential intervals;
         - ``bias`` and ``rmse`` as shares of the true value, ``rmse_ratio`` and ``length_ratio``;
-        - ``lowest``, the lowest coverage of a level, and ``bias_se``, the value that is largest in absolute value;
+        - ``lowest``, the lowest coverage of a level, and ``bias_se``, the largest ratio of bias and standard error;
         - ``below``, the number of levels whose coverage is significantly below .93 and below ``own_coverage``, by
-          tests at 5% with Holm's correction over all levels of a statistic in the cell.
+          tests at 5% with Holm's correction over all levels of a statistic in the cell of the study.
     """
     given = (table["margin"] == "all") & (table["statistic"] == "count")  # the public population total
     given |= table["ci_length"] == 0  # public counts of strata, if all units of a stratum have the same weight
@@ -94,7 +97,10 @@ def by_margin(table: pd.DataFrame, cells: Cells) -> pd.DataFrame:
 
 
 def _below(table: pd.DataFrame) -> pd.Series:
-    """Whether a level's coverage is too low, by exact binomial tests with Holm's correction by cell and statistic."""
+    """Return for each row whether coverage is too low, by exact binomial tests.
+
+    Holm's correction is over all levels of the same statistic in a cell of the study.
+    """
     hits = (table["coverage"] * table["replicates"]).round()
     p = pd.Series(binom.cdf(hits, table["replicates"], np.minimum(ENOUGH, table["own_coverage"])), index=table.index)
     out = pd.Series(False, index=table.index)
@@ -107,7 +113,7 @@ def _below(table: pd.DataFrame) -> pd.Series:
 
 
 def _coverage_error(cells: Cells) -> pd.DataFrame:
-    """Monte Carlo standard error of the mean coverage over the levels of a margin, for each cell and statistic."""
+    """Return the Monte Carlo standard error of the mean coverage over the levels of each margin."""
     parts = []
     for cell, study in cells:
         e = study.all("estimates").merge(cell.population.truths(), on=["margin", "level", "statistic"])
@@ -124,7 +130,10 @@ def failures(cells: Cells) -> pd.DataFrame:
 
 
 def ruined(cells: Cells) -> pd.DataFrame:
-    """Count the releases whose grand mean or proportion is wrong by over 5 confidential standard errors, by cell."""
+    """Count, in each cell of the study, the releases with a very wrong mean or proportion of the whole population.
+
+    The error of a very wrong estimate is above 5 standard errors of the confidential sample.
+    """
     parts = []
     for cell, study in cells:
         e = study.all("estimates").merge(cell.population.truths(), on=["margin", "level", "statistic"])

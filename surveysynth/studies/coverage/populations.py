@@ -101,7 +101,7 @@ class RealPopulation:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """The statistics of the tables, as arguments of :func:`surveysynth.estimate`."""
+        """Which statistics the tables have, as arguments of :func:`surveysynth.estimate`."""
         return {"statistic": self.statistics} | ({"quantiles": QUANTILES} if "quantile" in self.statistics else {})
 
     @property
@@ -125,8 +125,8 @@ class RealPopulation:
 def by_margin(tables: Callable[[str], pd.DataFrame], margins: tuple[str, ...]) -> pd.DataFrame:
     """Stack the tables of all margins, with the grand total only once.
 
-    The columns ``margin`` and ``level`` are first.  For quantiles ``statistic`` includes the probability, and for
-    proportions ``level`` includes the category.
+    ``tables`` is a function that returns the table of a margin.  The result begins with the columns ``margin`` and
+    ``level``.  For quantiles ``statistic`` includes the probability.  For proportions ``level`` includes the category.
     """
     parts = []
     for k, margin in enumerate(margins):
@@ -368,7 +368,7 @@ def activity() -> RealPopulation:
 
 
 def _resampled(rows: pd.DataFrame) -> tuple[pd.DataFrame, Floats]:
-    """Resample 30,000 rows with replacement.  Return them with random noise (30,000,) for the measure of size."""
+    """Return 30,000 rows drawn with replacement, and random noise (30,000,) for the measure of size."""
     rng = np.random.default_rng(POPULATION_SEED)
     drawn = rows.sample(HOUSEHOLDS, replace=True, random_state=rng, ignore_index=True)
     return drawn, rng.standard_normal(HOUSEHOLDS)
@@ -377,7 +377,8 @@ def _resampled(rows: pd.DataFrame) -> tuple[pd.DataFrame, Floats]:
 def in_psus(population: RealPopulation) -> RealPopulation:
     """Divide the strata of a population into artificial PSUs of 40 units.
 
-    Units are sorted by the outcome with much noise, so that the units of a PSU are slightly similar.
+    In each stratum, units are sorted by the outcome plus much noise, so that the units of a PSU are slightly similar.
+    Units that do not fill a PSU are left out.
     """
     rng, frame = np.random.default_rng(POPULATION_SEED), population.frame
     score = frame[population.outcome].rank() / len(frame)

@@ -79,12 +79,15 @@ class Cell:
 
 
 def release_tables(release: Release, population: RealPopulation) -> Tables:
-    """Return a function that makes the table of a release by a given margin."""
+    """Return a function that makes a table of estimates from a release, by a given margin of the population."""
     return lambda margin: release.tables([margin], **population.asked).assign(m=release.m)
 
 
 def _strict(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
-    """Tables of a strict release, from noisy tables of the sample."""
+    """Make a release of the sample by the default mechanism, which adds noise to counts.
+
+    Return a function that makes a table of estimates by a given margin.
+    """
     p = cell.population
     release = synthesize(
         design, p.formula, epsilon=cell.epsilon, outcomes={p.outcome: p.schema}, weight=p.weight,
@@ -94,7 +97,10 @@ def _strict(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
 
 
 def _strict_with_earlier(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
-    """Tables of a strict release, from noisy tables of the sample and of an earlier sample of the same size."""
+    """Make a release from noisy counts of the sample and of an earlier sample of the same size.
+
+    Return a function that makes a table of estimates by a given margin.
+    """
     p = cell.population
     made: dict[str, Any] = {
         "outcomes": {p.outcome: p.schema}, "weight": p.weight, "population_total": len(p.frame), "seed": seed,
@@ -105,7 +111,10 @@ def _strict_with_earlier(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
 
 
 def _pseudo(cell: Cell, design: SurveyDesign, seed: int, *, debias: bool = False) -> Tables:
-    """Tables of a release under the papers' asymptotic mechanism, the pseudo posterior."""
+    """Make a release under the pseudo posterior, the papers' asymptotic mechanism.
+
+    Return a function that makes a table of estimates by a given margin.
+    """
     done = fit(
         design, _plain(cell, "flat"), epsilon=cell.epsilon, m=3, mechanism=PseudoPosterior(),
         population_total=len(cell.population.frame), seed=seed,
@@ -118,7 +127,10 @@ def _debiased(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
 
 
 def _censored(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
-    """Tables of a release under the papers' strict mechanism, the censored likelihood."""
+    """Make a release under the censored likelihood, the papers' strict mechanism.
+
+    Return a function that makes a table of estimates by a given margin.
+    """
     done = fit(
         design, _plain(cell, "normal"), epsilon=cell.epsilon, m=3, mechanism=Censored(),
         population_total=len(cell.population.frame), seed=seed, warmup=500, draws=500,
@@ -127,7 +139,10 @@ def _censored(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
 
 
 def _laplace(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
-    """Strict Laplace tables.  Margins share epsilon equally, and the noise is never seeded."""
+    """Return a function that makes a table of estimates with strict Laplace noise, by a given margin.
+
+    Each margin gets the same share of epsilon.  The noise is never seeded.
+    """
     p = cell.population
     each, mean_weight = cell.epsilon / len(p.margins), len(p.frame) / cell.n
     bounds = {p.outcome: p.bounds, "weight": (WEIGHT_BOUNDS[0] * mean_weight, WEIGHT_BOUNDS[1] * mean_weight)}
@@ -135,7 +150,7 @@ def _laplace(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
 
 
 def _plain(cell: Cell, prior: Any) -> Synthesizer:
-    """The model of the population if it has one, otherwise FBS on an asinh scale, which allows zeros."""
+    """Return the population's own model or, without one, FBS on an asinh scale, which allows zeros."""
     p = cell.population
     if p.model is not None:
         return p.model
@@ -145,7 +160,7 @@ def _plain(cell: Cell, prior: Any) -> Synthesizer:
 
 @dataclass(frozen=True)
 class Maker:
-    """The function that makes a mechanism's tables of a sample, and the mechanism's key of random seeds."""
+    """A function that makes a mechanism's estimates from a sample, and the mechanism's number for random seeds."""
 
     make: Make
     stream: int
@@ -158,7 +173,7 @@ MAKERS: dict[StudyMechanism, Maker] = {
 
 
 def one_sample(cell: Cell, number: int) -> Replicate:
-    """Draw sample ``number``.  Return the confidential estimates and the estimates of the mechanism."""
+    """Draw sample ``number``.  Return its confidential estimates, and those of a release by the cell's mechanism."""
     began, p, failures = time.perf_counter(), cell.population, list[dict[str, Any]]()
     design = p.sample(cell.n, seed_of(cell.seed, cell.n, number))
     maker = MAKERS[cell.mechanism]
