@@ -179,7 +179,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
     def biased(self, records: CountRecords, unit: Codes | None) -> dict[str, bool]:
-        """Return an empty mapping: without ``debias``, nothing is corrected."""
+        """Return an empty mapping, because no quantity is corrected without ``debias``."""
         return {}
 
     def lipschitz(
@@ -391,13 +391,16 @@ def _log_p(records: CountRecords, pairs: Codes, draws: Draws) -> Floats:
 
 
 def _count_alone(records: CountRecords, pairs: Codes, draws: Draws) -> tuple[Floats, Floats, Floats]:
-    """Return c = log p(count) and p = q = 0, the coefficients of :func:`_with_weight` for a weight without a model."""
+    """Compute log p(count) (pairs, S) as coefficients c, p and q, for records whose weight has no model.
+
+    As in :func:`_with_weight`, the log density is c + p w~ + q w~^2.  Here p = q = 0.
+    """
     c = _log_p(records, pairs, draws)
     return c, np.zeros_like(c), np.zeros_like(c)
 
 
 def _with_weight(records: CountRecords, pairs: Codes, draws: Draws) -> tuple[Floats, Floats, Floats]:
-    """Compute the coefficients c, p and q, each (pairs, S), of log p(count, w~) = c + p w~ + q w~^2."""
+    """Compute the log density of a count and a log weight w~, as coefficients of c + p w~ + q w~^2, each (pairs, S)."""
     coefficients, precision = draws.values["c"], draws.values["sigma"] ** -2
     mean = _weight_predictors(records)[pairs] @ coefficients.T
     p = mean * precision
@@ -428,7 +431,10 @@ def _weight_statistics(records: CountRecords, log_weights: Floats, alpha: Floats
 
 
 def weights_log_likelihood(statistics: SufficientStatistics, draws: Draws) -> Floats:
-    """Compute sum_i alpha_i log N(w~_i; x_i c + gamma log(1 + y_i), sigma^2) (S,) in every draw."""
+    """Compute the log pseudo likelihood of the log weights w~ in every draw (S,).
+
+    It is sum_i alpha_i log N(w~_i; x_i c + gamma log(1 + y_i), sigma^2), with the count y_i.
+    """
     c, sigma = draws.values["c"], draws.values["sigma"]
     squares = statistics.Q[0, 0] - 2 * c @ statistics.P[:, 0] + np.einsum("sk,sk->s", c @ statistics.C0, c)
     return np.asarray(-statistics.A * (np.log(sigma) + 0.5 * log(2 * pi)) - squares / (2 * sigma**2))

@@ -247,7 +247,7 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
 
 
 def _whitening(records: CategoryRecords) -> Floats:
-    """Return the matrix Q (P, r) for which W'W / n = I over the records, where W = X Q."""
+    """Return the matrix Q (P, r) that whitens the predictors: W = X Q has W'W / n = I over the records."""
     size = np.bincount(records.row, minlength=len(records.X)).astype(np.float64)
     values, vectors = np.linalg.eigh((records.X.T * (size / size.sum())) @ records.X)
     positive = values > 1e-10 * values[-1]
@@ -291,7 +291,10 @@ def _sampled(
 
 
 def _pseudo_posterior(W: Floats, C: Floats, sums: Floats, precision: float) -> Target:
-    """Return the function that computes the log pseudo posterior density of the flattened psi, and the gradient."""
+    """Return the function that computes the log pseudo posterior density and its gradient.
+
+    The argument of the function is psi, flattened: the coefficients of whitened predictors ``W`` and contrasts ``C``.
+    """
 
     def target(point: Floats) -> tuple[float, Floats]:
         value, slope = _log_likelihood(W @ (point.reshape(W.shape[1], -1) @ C.T), sums)

@@ -180,7 +180,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
 
     @property
     def measure(self) -> str:  # type: ignore[override]  # of the transform
-        """Description of the scale of the density."""
+        """Scale of the density, as the report prints it."""
         return self._scale.describe()
 
     @property
@@ -193,7 +193,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
 
     @property
     def from_records(self) -> bool:  # type: ignore[override]  # of the option
-        """Whether synthetic values are drawn given confidential values, in which case no epsilon holds."""
+        """True if synthetic values are drawn given confidential values.  Then no epsilon holds."""
         return self.allocation == "posterior"
 
     def prepare(
@@ -316,7 +316,10 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         )  # fmt: skip
 
     def _diagnose(self, records: MixtureRecords, alpha: Floats, clamp: float, draws: Draws, chains: int) -> Diagnostics:
-        """Diagnose the log pseudo likelihood and the synthetic distribution, which do not depend on labels."""
+        """Compute convergence diagnostics of two quantities: the log pseudo likelihood and the synthetic distribution.
+
+        Neither depends on the labels of components, which change along a chain.
+        """
         watched = {"log_likelihood": self._log_likelihood(records, alpha, clamp, draws).reshape(chains, -1)}
         step = max(1, draws.size // chains // WATCHED)
         selected = np.arange(draws.size).reshape(chains, -1)[:, ::step]
@@ -405,7 +408,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         return np.where(np.isfinite(out), out, np.inf)
 
     def log_ratio(self, records: MixtureRecords, before: Floats, after: Floats, draws: Draws) -> Floats:
-        """Return the change (S,) of the log pseudo likelihood if the weights change from ``before`` to ``after``."""
+        """Return the change (S,) of the log pseudo likelihood if privacy weights ``before`` become ``after``."""
         out = np.zeros(draws.size)
         for block in blocks(np.arange(len(records.y)), 1, draws.size):
             here = block[after[block] != before[block]]
