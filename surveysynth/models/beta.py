@@ -439,9 +439,9 @@ def _approximation(log_density: LogDensity, centre: Floats, root: Floats, steps:
 
 
 def _best_mode(log_density: LogDensity, centre: Floats, root: Floats, bound: float) -> tuple[Floats, Floats]:
-    """Return centre and root of the normal approximation at the most probable of the modes found from several starts.
+    """Return the normal approximation, centre and root, at the most probable of the modes found from several starts.
 
-    Raises ModelError if another mode is not negligible, and Markov chains do not cross between the two modes.
+    Raises ModelError if there is another mode that is not negligible and to which Markov chains do not cross.
     """
     found = []
     for shift, stretch in STARTS:

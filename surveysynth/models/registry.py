@@ -57,7 +57,7 @@ class Listed:
 
     @property
     def one_outcome(self) -> bool:
-        """Whether the model synthesizes a single outcome."""
+        """True if the model synthesizes a single outcome."""
         from .one_outcome import OneOutcome
 
         return issubclass(self.kind, OneOutcome)

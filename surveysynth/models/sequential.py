@@ -133,7 +133,7 @@ class SequentialPublic(Public):
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class SequentialRecords(Records, SequentialPublic):
-    """The confidential records.  y has the outcomes of all models.
+    """Confidential records of models in sequence.  ``y`` has the outcomes of all models.
 
     Attributes
     ----------
@@ -151,7 +151,7 @@ class SequentialRecords(Records, SequentialPublic):
 
     @property
     def parts(self) -> tuple[Records, ...]:
-        """The records of each model."""
+        """The records of each model of the sequence."""
         return (self.first, *self.others)
 
     def subset(self, records: Codes) -> Self:
@@ -431,13 +431,16 @@ class Sequential(Synthesizer[SequentialRecords]):
 
     @property
     def computed_from_file(self) -> list[str]:
-        """A sentence that tells which scales of predictors are computed from the confidential file."""
+        """A sentence on the predictors whose means and standard deviations come from the confidential file."""
         outcomes = [o for model in self.models[1:] if isinstance(model, OneOutcome) for o in model.outcomes]
         return [SCALES.format(", ".join(outcomes))] if outcomes else []
 
 
 def _given_the_weight(model: Synthesizer) -> Synthesizer:
-    """Add the log of the weight to the predictors.  Raise ModelError if the model cannot be a later model."""
+    """Return a later model with the log of the survey weight among its predictors.
+
+    Raise ModelError if the model cannot be a later model.
+    """
     if not hasattr(model, "weight") or model.name == "FBP":
         raise ModelError(f"{model.name} cannot take the weight as given, as later models do: let it be the first")
     if model.from_records:

@@ -35,7 +35,7 @@ class Variances:
     guesses: list[Guess] = field(default_factory=list)
 
     def add(self, guess: Guess) -> int:
-        """Add a variance component and return its number."""
+        """Add a variance component to the model, with a first guess of its value, and return its number."""
         self.guesses.append(guess)
         return len(self.guesses) - 1
 
@@ -75,7 +75,7 @@ class Response:
 
     @property
     def axis(self) -> Floats:
-        """Distance of each bin from the median in standard deviations.  All bins count as equally wide."""
+        """Position of each bin: distance from the median in standard deviations.  All bins count as equally wide."""
         index = np.arange(self.numbers) + 0.5
         sd = max(np.sqrt(self.bins @ (index - self.bins @ index) ** 2), 1.0)
         return np.asarray((index - np.interp(0.5, np.cumsum(self.bins), index)) / sd)
@@ -143,9 +143,9 @@ def start_coefficients(effects: list[Effect], p: Floats) -> Floats:
 
 
 def spline_kernel(x: Floats) -> Floats:
-    """Return the covariance (G, G) at x (G,) of an integrated Wiener process with value 0 and slope 0 at x = 0.
+    """Return the covariance (G, G) at points x (G,) of a random function: an integrated Wiener process.
 
-    The conditional mean of the process is a natural cubic spline (Wahba 1978).
+    The process has value 0 and slope 0 at x = 0.  Its conditional mean is a natural cubic spline (Wahba 1978).
     """
     size, same = np.abs(x), np.sign(x)[:, None] == np.sign(x)
     least, most = np.minimum.outer(size, size), np.maximum.outer(size, size)
@@ -176,7 +176,7 @@ def smooth_features(scores: Floats) -> tuple[Floats, Floats]:
 
 
 def one_hot(codes: Codes, levels: int) -> Floats:
-    """Return 0-1 indicators (R, levels) of codes (R,)."""
+    """Return a 0-1 matrix (R, levels): 1 if row r has code l.  ``codes`` (R,) are numbers below ``levels``."""
     return np.eye(levels)[codes]
 
 

@@ -53,7 +53,7 @@ class LevelRows:
 
     @cached_property
     def _by_level(self) -> tuple[Codes, Codes, Codes]:
-        """The rows sorted by level, the levels that occur, and the position of the first row of each such level."""
+        """Order of the rows by stratum or PSU, those that occur, and the position of the first row of each."""
         order = np.argsort(self.level, kind="stable")
         return order, *np.unique(self.level[order], return_index=True)
 

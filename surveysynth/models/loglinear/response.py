@@ -56,7 +56,7 @@ class Observed:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Total:
-    """Known totals of a response by the L levels of a factor."""
+    """Known totals of a response, such as total income, for each of the L levels of a factor."""
 
     level: Codes  # (R,) level of each row of the model
     values: Floats  # (G,) value of the response in each cell
@@ -86,7 +86,7 @@ class Rows:
 
     @classmethod
     def one(cls, n: float) -> Rows:
-        """Return a single row with n records."""
+        """Return the rows of a model in which all n records have the same distribution: a single row."""
         return cls(np.zeros(1, dtype=np.intp), np.ones(1), np.array([float(n)]))
 
 

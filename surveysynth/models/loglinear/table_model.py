@@ -145,7 +145,7 @@ class TableModel:
     def for_rows(
         self, rows: Codes, unit: Codes, share: Floats, n: Floats, offset: Floats | None, times: Floats | None
     ) -> TableModel:  # fmt: skip
-        """Return the model for copies of some ``rows``, with other public cells, shares and offsets."""
+        """Return the model of copies of some ``rows`` of this model, with other public cells, shares and offsets."""
         return TableModel(
             unit, share, n, [table.for_rows(rows) for table in self.tables],
             [replace(effect, features=effect.features[rows]) for effect in self.effects], offset, times,
@@ -191,7 +191,7 @@ class TableModel:
 
     @cached_property
     def records(self) -> Floats:
-        """Expected number (R,) of records of each row."""
+        """Expected number (R,) of records of each row of the model."""
         return self.n[self.unit] * self.share
 
     @cached_property
@@ -343,7 +343,7 @@ class TableModel:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Block:
-    """Effects with the same basis (G, K): their features (R, A) and the positions (A K,) of their coefficients."""
+    """Effects with the same basis functions (G, K): features (R, A) and the positions (A K,) of the coefficients."""
 
     features: Floats
     basis: Floats

@@ -331,7 +331,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         )  # fmt: skip
 
     def _log_likelihood(self, records: MixtureRecords, alpha: Floats, clamp: float, draws: Draws) -> Floats:
-        """Sum the clamped alpha_i log p_i over records, in every draw (S,)."""
+        """Return the log pseudo likelihood in every draw (S,): the sum of the clamped contributions alpha_i log p_i."""
         out = np.zeros(draws.size)
         for block in blocks(np.arange(len(records.y)), 1, draws.size):
             here = block[alpha[block] > 0]
@@ -367,7 +367,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     # ---- densities
 
     def _logs(self, records: MixtureRecords, block: Codes, draws: Draws) -> Floats:
-        """Return log p of the records of a block in every draw: (records, S)."""
+        """Return the log density of the records ``block`` in every draw: (records, S)."""
         values, kept = draws.values, block[~records.zero[block]]
         row, number = np.unique(records.row[kept], return_inverse=True)
         nothing = np.empty((0, 0, 0))
@@ -416,13 +416,16 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         return out
 
     def log_density(self, records: MixtureRecords, draws: Draws) -> Floats:
-        """Return log p(record | draw) (S, n)."""
+        """Return the log density log p(record | draw) of each record in each draw: (S, n)."""
         return self._logs(records, np.arange(records.n), draws).T
 
     # ---- simulation and summaries
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """Draw one synthetic data set: zeros and y* from the model, with public weights or smoothed weights."""
+        """Draw one synthetic data set: outcomes, zeros included, and weights.
+
+        Public weights are kept.  Modelled weights are smoothed: exp E(log weight | synthetic outcome).
+        """
         values, X, pattern = {name: v[0] for name, v in draw.values.items()}, public.X, public.row
         n, mean = len(pattern), X @ values["b"].T
         zero = rng.random(n) < expit(X @ values["zero"])[pattern] if self.zeros else np.zeros(n, dtype=bool)

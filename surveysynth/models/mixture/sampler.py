@@ -98,7 +98,7 @@ def _others(state: State, k: int, out: Floats) -> None:
 
 @compiled
 def _remainder(records: KernelRecords, state: State, others: Floats, k: int, y_log: Floats, w_log: Floats) -> float:
-    """Return the log remainder, if ``y_log`` and ``w_log`` were the log densities of component k.
+    """Return the log remainder of the target, if ``y_log`` and ``w_log`` were the log densities of component k.
 
     The remainder is the target density divided by the posterior of a mixture with known components.  ``others`` (n,)
     are the densities of records without component k.
@@ -115,7 +115,7 @@ def _remainder(records: KernelRecords, state: State, others: Floats, k: int, y_l
 
 @compiled
 def _zeros_remainder(records: KernelRecords, state: State, w_log: Floats) -> float:
-    """Return the log remainder for zeros, if ``w_log`` (n0,) were the log densities of the survey weights of zeros.
+    """Return the log remainder of the target for zeros, if ``w_log`` were the log densities of their survey weights.
 
     Zeros are records whose outcome is 0.  Their contributions to the log pseudo likelihood are summed, and the log
     density of their weights, as used in the proposals of the regression, is subtracted.
@@ -245,7 +245,7 @@ def _regression(records: KernelRecords, state: State, k: int, for_weight: bool) 
 def _regression_remainder(
     records: KernelRecords, state: State, reg: Regression, others: Floats, log_p: Floats
 ) -> float:  # fmt: skip
-    """Return the log remainder, if ``log_p`` were the log densities of the regression.
+    """Return the log remainder of the target, if ``log_p`` were the log densities of the regression.
 
     The remainder is the target density divided by the posterior of a mixture with known components.
     """

@@ -43,7 +43,7 @@ class KernelRecords(NamedTuple):
 
 
 class State(NamedTuple):
-    """The current point of a chain, changed in place.
+    """The current point of a Markov chain of a mixture, changed in place.
 
     n records are not zero and n0 are zero.  Each of K components has a regression of y on the predictors, and a
     regression of the log weight on the predictors and y.  The last regression of the log weight is of zeros.

@@ -90,11 +90,11 @@ class Categories(Cells):
 
     @property
     def public(self) -> Cells:
-        """The public part, without the categories of the records."""
+        """The public cells of the records, without the confidential categories."""
         return Cells(self.names, self.levels, self.cell, self.cells)
 
     def subset(self, records: Codes) -> Categories:
-        """Return the categories of selected records."""
+        """Return the public cells and categories of selected records."""
         return replace(self, cell=self.cell[records], category=self.category[records])
 
     def counts(self, alpha: Floats) -> Floats:

@@ -228,7 +228,7 @@ def _around(records: DistinctRecords, inverse: Floats, place: Point, rng: np.ran
 
 
 def _log_probability(records: DistinctRecords, mode: Pilot, bound: float) -> float:
-    """Approximate the log probability of a mode, up to a constant, by its log height plus its log volume.
+    """Approximate the log probability of a mode, up to a constant: log density at the mode plus log volume around it.
 
     Coefficients have the prior N(0, 100).
     """

@@ -154,7 +154,7 @@ def log_likelihood_without_effects(statistics: SufficientStatistics, B: Floats, 
 
 
 def _contrast(B: Floats) -> Floats:
-    """Return the matrix (S, D + K, D) that maps [Y, x] to Y - B' x."""
+    """Return matrices (S, D + K, D) that turn values and predictors [Y, x] into residuals Y - B' x, one for each B."""
     S, _, D = B.shape
     return np.concatenate([np.broadcast_to(np.eye(D), (S, D, D)), -B], axis=1)
 

@@ -301,7 +301,7 @@ class FBP(JointRegression[PopulationRecords]):
         return super().variance_factor(records, draws, positions, bound, corrected=corrected)
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """Draw one synthetic data set: y* from the population model, with public weights or weights smoothed given y*.
+        """Draw one synthetic data set: y* from the population model, with public weights or smoothed weights, given y*.
 
         Source: Hu, Savitsky & Williams 2022a, section 2.2, eq. 4.
         """

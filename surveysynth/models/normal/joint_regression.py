@@ -231,7 +231,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return records
 
     def _public_weight(self, design: SurveyDesign, X: Floats, pattern: Codes, groups: Groups | None) -> Floats | None:
-        """Return the survey weight if it was declared public or is a function of public data, or else None."""
+        """Return the survey weight if it was declared public or is a function of public data.  Otherwise, None."""
         if self.weight == "public":
             return design.weights
         return public_weight(design, self.predictor_columns, X, pattern, groups)
@@ -244,7 +244,9 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return sufficient_statistics(records.X, records.pattern, records.Y, alpha)
 
     def fit(self, records: J, alpha: Floats, sampler: Sampler) -> Draws:
-        """Draw (B, Sigma) from the alpha-weighted pseudo posterior (Hu, Savitsky & Williams 2022a, eq. 3 and 7).
+        """Draw the parameters of the model from the alpha-weighted pseudo posterior.
+
+        Source: Hu, Savitsky & Williams 2022a, eq. 3 and 7.
 
         Raises
         ------
@@ -257,13 +259,17 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return shares.with_shares(numeric, records, records.categories, alpha, sampler)
 
     def check_censored(self, records: J) -> None:
-        """Raise ModelError for effects of PSUs or strata, categories or a flat prior: they have no censored fit."""
+        """Raise ModelError if the records or the prior have no censored fit.
+
+        There is none with effects of PSUs or strata, with categories, or under the flat prior.
+        """
         refuse_censored(records, self.prior, self.priors)
 
     def censored(self, records: J, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
-        """Draw (B, Sigma) from the censored pseudo posterior, where alpha_i log p_i is clamped to [-bound, bound].
+        """Draw coefficients B and residual covariance Sigma from the censored pseudo posterior.
 
-        Source: Hu, Williams & Savitsky 2025, eq. 3.5-3.6.
+        Every contribution alpha_i log p_i is clamped to [-bound, bound].  Source: Hu, Williams & Savitsky 2025, eq.
+        3.5-3.6.
 
         Raises
         ------
@@ -277,7 +283,10 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return self._sample_censored(records, coordinates(distinct, bound, pilot), pilot, sampler)
 
     def _fit_numeric(self, records: J, alpha: Floats, sampler: Sampler) -> Draws:
-        """Draw (B, Sigma) and effects of PSUs and strata, for the numeric outcomes and the weight given categories."""
+        """Draw the parameters for the numeric outcomes and the weight, given categories.
+
+        If PSUs or strata have effects, the effects are drawn, too.
+        """
         if records.Y.shape[1] == 0:
             return _nothing(records.X.shape[1], sampler)
         if records.groups is not None:
@@ -303,11 +312,11 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
 
     @abstractmethod
     def _sample(self, records: J, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Draws:
-        """Draw (B, Sigma) by Markov chains under the prior of the model."""
+        """Draw coefficients B and residual covariance Sigma by Markov chains, given the sums A, R, Z0 and S0."""
 
     @abstractmethod
     def _sample_censored(self, records: J, distinct: dict[str, Any], pilot: Pilot, sampler: Sampler) -> Draws:
-        """Draw (B, Sigma) under the censored pseudo likelihood, given distinct records and the fit at the mode."""
+        """Draw B and Sigma under the censored pseudo likelihood, given distinct records and the fit at the mode."""
 
     def log_base(self, records: J, Y: Floats) -> Floats:
         """Return log(record density / normal density) (n,), given the values ``Y`` (n, D) on the working scale.

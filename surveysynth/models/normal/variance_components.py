@@ -71,12 +71,12 @@ class EffectsDraws:
 def sample_with_effects(
     statistics: GroupedStatistics, prior: Literal["paper", "independent", "flat"], sampler: Sampler
 ) -> EffectsDraws:
-    """Draw the parameters of FBS from the alpha-weighted pseudo posterior, with effects of PSUs and strata left out.
+    """Draw the parameters of FBS from the pseudo posterior.  Effects of PSUs and strata are integrated out.
 
     The parameters are the coefficients B, the residual covariance Sigma and the variance ratios tau of effects.  B and
     Sigma have the priors of FBS, and tau_kj ~ half-normal(0, 1).  Under the flat prior the posterior is drawn without
-    Markov chains, with tau on a grid.  The caller must check that the sum of alpha is large enough and, under the flat
-    prior, that each predictor row is identified.
+    Markov chains, with tau on a grid.  The caller must check that the sum of the privacy weights alpha is large enough
+    and, under the flat prior, that each predictor row is identified.
 
     Raises
     ------
