@@ -261,7 +261,7 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         return out
 
     def log_density(self, records: Standardized, draws: Draws) -> Floats:
-        """Compute log p(record i | draw s) (S, n), where p is a density per unit of the share of the range."""
+        """Compute the log density of each record in each draw (S, n), for the outcome as a share of the range."""
         here, row = np.unique(records.row, return_inverse=True)
         c, p, q = _row_coefficients(records.X[here], draws)
         logs = records.y

@@ -64,7 +64,7 @@ MOST_EXPECTED = 2.0**53  # not all larger counts are whole numbers in floating p
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class CountRecords(Standardized):
-    """Records, and the P distinct pairs of a predictor row and a count.
+    """Confidential records of a count model, and the P distinct pairs of a predictor row and a count.
 
     Attributes
     ----------

@@ -330,8 +330,8 @@ class Sequential(Synthesizer[SequentialRecords]):
         Raises
         ------
         InputError, ModelError
-            A model refuses the file.  There are PSUs, or strata that the public predictors do not determine, without
-            ``clusters="ignore"``.  Units of several records are to be protected.
+            A model refuses the file.  Units of several records are to be protected.  The public predictors do not
+            determine the PSUs or strata of the design, and ``clusters`` is not "ignore".
         """
         if unit is not None:
             raise ModelError("models in sequence protect single records: leave unit= out")

@@ -45,7 +45,7 @@ class Between:
 
     @cached_property
     def _ends(self) -> tuple[NDArray[np.bool_], Floats, Floats]:
-        """Whether each distribution is mirrored, and the log probabilities below the lower and the upper limit.
+        """True for each distribution that is mirrored, and the log probabilities below the lower and the upper limit.
 
         A distribution is mirrored if its lower limit is above its mean, so that small probabilities lose no digits.
         """

@@ -1,14 +1,14 @@
 """Confidential categorical columns: multinomial counts with a Dirichlet prior, in cells of public predictors.
 
-All categorical columns are crossed to one category k = 0 ... K - 1.  The G public cells g are the combinations of
+All categorical columns are combined to one category k = 0 ... K - 1.  The G public cells g are the combinations of
 discrete predictors.  Given the public cell of record i, its category is multinomial,
 
     P(k_i = k | g_i = g) = p_g[k],    p_g ~ Dirichlet(1/K, ..., 1/K),
 
 so that a record has the density p_g[k] p(y, w | x, k), with the normal density p(y, w | x, k) of the other outcomes.
-The pseudo likelihood raises p_g[k] to the power alpha_i, so a fit needs only n_g[k], the sum of alpha over the records
-of cell g in category k.  The pseudo posterior p_g ~ Dirichlet(1/K + n_g[1], ..., 1/K + n_g[K]) does not depend on the
-normal part.  The shares p_g are drawn without Markov chains.
+The pseudo likelihood raises p_g[k] to the power of the privacy weight alpha_i.  So a fit needs only n_g[k], the sum of
+alpha over the records of cell g in category k.  The pseudo posterior p_g ~ Dirichlet(1/K + n_g[1], ..., 1/K + n_g[K])
+does not depend on the normal part.  The shares p_g are drawn without Markov chains.
 
 The prior counts as much as one record per cell, for any number of categories (Perks 1947).
 """

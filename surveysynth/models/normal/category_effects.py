@@ -132,7 +132,7 @@ def _stan_data(counts: GroupedCounts) -> dict[str, object]:
 
 
 def _quadratic(counts: GroupedCounts, p: Floats) -> tuple[Floats, Floats, Floats]:
-    """Approximate the log likelihood of effects by parabolas, pull e - information e^2 / 2, given shares p (G, K).
+    """Approximate the log likelihood of effects e by parabolas, given shares p (G, K): pull e - information e^2 / 2.
 
     Returns
     -------

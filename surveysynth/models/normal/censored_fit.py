@@ -48,7 +48,7 @@ STARTS, AROUND = 4, 12  # public starts of the search for modes, and points arou
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class DistinctRecords:
-    """The distinct records with alpha > 0 and their counts, sorted by predictor row.
+    """The distinct records with a privacy weight alpha > 0 and their counts, sorted by predictor row.
 
     ``X`` (G, K) are distinct predictor rows.  Each distinct record has the number ``pattern`` of its row of X, values
     ``Y`` (n, D), the log ratio ``base`` of record density to normal density, ``alpha``, and the ``count`` of records

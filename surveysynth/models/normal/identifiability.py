@@ -23,7 +23,10 @@ Codes = NDArray[np.intp]
 
 
 def refuse_singular(Y: Floats, X: Floats, pattern: Codes, labels: list[str]) -> None:
-    """Raise ModelError if an outcome has no residual variation, because the density would be unbounded."""
+    """Raise ModelError if the predictors determine an outcome or the log weight, or if these determine one another.
+
+    The density would then be unbounded.  A constant outcome is refused, too.
+    """
     statistics = sufficient_statistics(X, pattern, Y - Y.mean(axis=0), np.ones(len(Y)))
     S0 = statistics.reduced()[2]
     total, residual = np.diag(statistics.Q), np.diag(S0)

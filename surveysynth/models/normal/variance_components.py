@@ -117,7 +117,7 @@ def or_refuse(draw: Callable[[], Floats]) -> Floats:
 
 @dataclass(frozen=True, repr=False)
 class Integrated:
-    """The likelihood of (B, L, tau) without effects of PSUs and strata, tabulated as a function of phi.
+    """The likelihood of FBS with effects of PSUs and strata integrated out, tabulated as a function of phi.
 
     phi = log(1 + a_bar tau) stands for the variance ratios tau.  Effects are integrated out, so the likelihood depends
     on phi through cross products G and a log determinant (see the module docstring).  G is computed for predictors
