@@ -1,4 +1,7 @@
-"""Write models and transforms as JSON and read them back, for policies."""
+"""Write models and transforms as JSON and read them back.
+
+A policy, which is made from a historical file for releases of later files, stores its model in this form.
+"""
 
 from __future__ import annotations
 

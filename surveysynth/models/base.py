@@ -114,7 +114,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
 
     @property
     def models(self) -> tuple[Synthesizer[Any], ...]:
-        """The models of a sequence of models.  A single model returns itself."""
+        """The models of which this model consists, in order.  A single model consists of itself."""
         return (self,)
 
     @property
@@ -227,7 +227,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
 
     @property
     def computed_from_file(self) -> list[str]:
-        """Sentences for the report that name further statistics of the confidential file on which draws depend."""
+        """Sentences for the report on statistics of the confidential file that set constants of the model."""
         return []
 
     def pilot(self) -> Synthesizer | None:
@@ -531,7 +531,10 @@ def present(design: SurveyDesign, outcome: str) -> Floats:
 
 
 def _blocks(key: Codes, S: int) -> Iterator[Codes]:
-    """Cut the records into blocks of whole units ``key``, each with about ``BLOCK`` log densities in S draws."""
+    """Cut the records into blocks of about ``BLOCK`` log densities in S draws.
+
+    ``key`` (n,) is the unit of each record.  All records of a unit are in the same block.
+    """
     order = np.argsort(key, kind="stable")
     start = np.flatnonzero(np.diff(key[order], prepend=-1))
     most = max(BLOCK // S, 1)
@@ -601,13 +604,16 @@ class Debiasable(Synthesizer[R]):
         """Return the draws at ``positions``, corrected for the bias that privacy weights cause.
 
         Quantities marked True in :meth:`biased` are always corrected.  All others are corrected only with ``debias``.
-        ``alpha`` maps risks to privacy weights.  For units of several records, the second argument of ``alpha`` is the
-        number of records of each unit.
+        ``alpha`` maps the risk of a record, its largest |log p|, to its privacy weight.  For units of several records,
+        the second argument of ``alpha`` is the number of records of each unit.
         """
 
 
 class Portable(Synthesizer[R]):
-    """A synthesizer whose draws can be used on another file with the same columns.  Policies need this."""
+    """A synthesizer whose draws can be used on another file with the same columns.
+
+    A policy needs this, because it is made from a historical file for releases of later files.
+    """
 
     @abstractmethod
     def to_original_scale(self, records: R, draws: Draws) -> Draws:
@@ -615,4 +621,7 @@ class Portable(Synthesizer[R]):
 
     @abstractmethod
     def from_original_scale(self, records: R, draws: Draws) -> Draws:
-        """Return draws in original units with coefficients for the standardized predictors of ``records``."""
+        """Return draws with coefficients for the standardized predictors of ``records``.
+
+        The given ``draws`` have coefficients for predictors in original units.
+        """

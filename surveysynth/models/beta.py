@@ -69,7 +69,10 @@ STARTS = [(shift, stretch) for shift in (0.0, -1.0, 1.0) for stretch in (0.0, -1
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def _shapes(eta: Floats, lam: Floats, gamma: Floats) -> tuple[Floats, Floats, Floats]:
-    """Compute -log B(p, q), p - 1 and q - 1, each (G, S), from ``eta`` = x b, lambda and log Gamma(lambda)."""
+    """Compute -log B(p, q), p - 1 and q - 1, each (G, S), for shape parameters p and q and the beta function B.
+
+    The arguments are ``eta`` = x b (G, S), and lambda and log Gamma(lambda) of S draws.
+    """
     c, p, q = np.empty(eta.shape), np.empty(eta.shape), np.empty(eta.shape)
     for g in nb.prange(eta.shape[0]):
         for s in range(eta.shape[1]):
@@ -85,10 +88,12 @@ def _shapes(eta: Floats, lam: Floats, gamma: Floats) -> tuple[Floats, Floats, Fl
 def _clamp(
     row: Codes, logs: Floats, alpha: Floats, count: Floats, c: Floats, p: Floats, q: Floats, bound: float
 ) -> tuple[float, Floats]:
-    """Compute the censored log likelihood, and sums (G, 3) of alpha, alpha log y and alpha log(1 - y).
+    """Compute the censored log likelihood, and sums (G, 3) over the records that are not clamped.
 
-    The sums are over the records whose log density is not clamped.  Equal records are grouped: group i has predictor
-    row ``row[i]`` and ``count[i]`` records.  ``c``, ``p`` and ``q`` (G,) are -log B(p, q), p - 1 and q - 1.
+    The sums are those of alpha, alpha log y and alpha log(1 - y) in each predictor row; ``logs`` are log y and log(1 -
+    y).  Equal records are grouped: group i has predictor row ``row[i]`` and ``count[i]`` records.  ``c``, ``p`` and
+    ``q`` (G,) are -log B(p, q), p - 1 and q - 1 for the shape parameters p and q of each predictor row and the beta
+    function B.
     """
     total, sums = 0.0, np.zeros((c.size, 3))
     for i in range(row.size):
@@ -256,7 +261,7 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         return out
 
     def log_density(self, records: Standardized, draws: Draws) -> Floats:
-        """Compute log p(record i | draw s) (S, n), where p is a density per unit of the share of the range."""
+        """Compute the log density of each record in each draw (S, n), for the outcome as a share of the range."""
         here, row = np.unique(records.row, return_inverse=True)
         c, p, q = _row_coefficients(records.X[here], draws)
         logs = records.y
@@ -311,20 +316,26 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
 
 
 def _sums(records: Standardized, alpha: Floats) -> Floats:
-    """Compute the sums (G, 3) of alpha, alpha log y and alpha log(1 - y) in each predictor row."""
+    """Compute the sums (G, 3) of alpha, alpha log y and alpha log(1 - y) over the records of each predictor row."""
     weighted = (alpha, alpha * records.y[:, 0], alpha * records.y[:, 1])
     return np.column_stack([np.bincount(records.row, w, len(records.X)) for w in weighted])
 
 
 def _row_coefficients(X: Floats, draws: Draws) -> tuple[Floats, Floats, Floats]:
-    """Compute -log B(p, q), p - 1 and q - 1, each (G, S), for every predictor row and draw."""
+    """Compute -log B(p, q), p - 1 and q - 1, each (G, S), for every predictor row and draw.
+
+    p and q are the shape parameters, and B is the beta function.
+    """
     lam = draws.values["lambda"]
     c, p, q = _shapes(X @ draws.values["b"].T, lam, gammaln(lam))
     return c, p, q
 
 
 def _shapes_at(X: Floats, theta: Floats) -> tuple[float, Floats, Floats]:
-    """Compute lambda, and phi and 1 - phi of the predictor rows (G,), from theta = (b, log(lambda - 0.1))."""
+    """Compute lambda, and the means phi and 1 - phi of y and 1 - y in each predictor row (G,).
+
+    ``theta`` = (b, log(lambda - 0.1)) are the parameters.
+    """
     eta = X @ theta[:-1]
     return LEAST_LAMBDA + float(np.exp(theta[-1])), expit(eta), expit(-eta)
 
@@ -382,7 +393,7 @@ def _sample(program: str, records: dict[str, Any], X: Floats, centre: Floats, ro
 
 
 def _mode(X: Floats, sums: Floats) -> tuple[Floats, Floats]:
-    """Return the mode of the uncensored pseudo posterior, and a Cholesky factor of the covariance at the mode."""
+    """Return the mode of the pseudo posterior without a clamp, and a Cholesky factor of the covariance at the mode."""
     log_density = _collapsed(X, sums)
 
     def loss(theta: Floats) -> tuple[float, Floats]:
@@ -428,9 +439,9 @@ def _approximation(log_density: LogDensity, centre: Floats, root: Floats, steps:
 
 
 def _best_mode(log_density: LogDensity, centre: Floats, root: Floats, bound: float) -> tuple[Floats, Floats]:
-    """Return centre and root of the normal approximation at the most probable of the modes found from several starts.
+    """Return the normal approximation, centre and root, at the most probable of the modes found from several starts.
 
-    Raises ModelError if another mode is not negligible, and Markov chains do not cross between the two modes.
+    Raises ModelError if there is another mode that is not negligible and to which Markov chains do not cross.
     """
     found = []
     for shift, stretch in STARTS:

@@ -138,7 +138,7 @@ def _rows(model: Synthesizer, records: Records, draws: Draws, rng: np.random.Gen
 
 
 def _target(model: StanModel, records: Records, draws: Draws, rng: np.random.Generator) -> str:
-    """Check that the log density of the Stan program changes with alpha as ``log_density`` implies, in all draws."""
+    """Check that privacy weights change the Stan program's log density as ``log_density`` implies, in all draws."""
     one, two = rng.uniform(0.2, 1.0, (2, records.n))
     logs = model.log_density(records, draws)
     targets = [log_target(model.program, dict(model.data(records, alpha)), draws.values) for alpha in (one, two)]
@@ -258,7 +258,7 @@ def _density(model: Synthesizer, records: Records, i: int, y: Floats, draw: Draw
 
 
 def _exp(model: Synthesizer, records: Records, draw: Draws) -> Floats:
-    """Compute the densities (n,) in one draw.  A density is 0 where it is undefined, as for the log of a negative y."""
+    """Compute the densities of records (n,) in one draw, as 0 where undefined, as for the log of a negative y."""
     with np.errstate(all="ignore"):
         density = np.exp(model.log_density(records, draw)[0])
     return np.where(np.isfinite(density), density, 0.0)

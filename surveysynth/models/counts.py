@@ -64,7 +64,7 @@ MOST_EXPECTED = 2.0**53  # not all larger counts are whole numbers in floating p
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class CountRecords(Standardized):
-    """Records, and the P distinct pairs of a predictor row and a count.
+    """Confidential records of a count model, and the P distinct pairs of a predictor row and a count.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return records
 
     def _counts(self, design: SurveyDesign) -> Floats:
-        """Return the outcome (n,).  Refuses an outcome that is not a count or is constant."""
+        """Return the outcome (n,).  Raise InputError if it is not a count, and ModelError if it is constant."""
         y = present(design, self.outcome)
         other = ~((y >= 0) & (y < MOST_EXPECTED) & (y == np.floor(y)))
         if other.any():
@@ -156,7 +156,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return y
 
     def fit(self, records: CountRecords, alpha: Floats, sampler: Sampler) -> Draws:
-        """Draw (b, phi), and for a modelled weight (c, gamma, sigma), from the alpha-weighted pseudo posterior.
+        """Draw the coefficients, phi, and the parameters of a modelled weight from the alpha-weighted pseudo posterior.
 
         Raises
         ------
@@ -179,7 +179,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
     def biased(self, records: CountRecords, unit: Codes | None) -> dict[str, bool]:
-        """Return an empty mapping: without ``debias``, nothing is corrected."""
+        """Return an empty mapping, because no quantity is corrected without ``debias``."""
         return {}
 
     def lipschitz(
@@ -205,7 +205,10 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return out
 
     def _log_likelihood(self, records: CountRecords, alpha: Floats, draws: Draws) -> Floats:
-        """Compute sum_i alpha_i log p(count i | draw s) (S,), for alpha >= 0."""
+        """Compute the log pseudo likelihood of the counts in every draw (S,): sum_i alpha_i log p(count i | draw).
+
+        The privacy weights alpha must not be negative.
+        """
         likelihood, phi = _collapsed(records, alpha, self.dispersed), _phi(draws)
         alpha_of_pair = np.bincount(records.pair, alpha, len(records.pair_row))
         out = likelihood.weight @ rises(likelihood.v, phi) - alpha_of_pair @ gammaln(records.count + 1)
@@ -215,7 +218,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return np.asarray(out)
 
     def log_density(self, records: CountRecords, draws: Draws) -> Floats:
-        """Compute log p(record i | draw s) (S, n).  The density of a count is a probability, which has no unit."""
+        """Compute the log density of each record in each draw: (S, n).  Counts have probabilities, without a unit."""
         pairs, number = np.unique(records.pair, return_inverse=True)
         if records.log_w is None:
             return np.asarray(_log_p(records, pairs, draws)[number].T)
@@ -229,7 +232,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
     ) -> Draws:  # fmt: skip
         """Return the draws at ``positions``, corrected for the bias by privacy weights (Fisher-consistent draws).
 
-        ``alpha`` maps risks to privacy weights.
+        ``alpha`` maps the risk of a record, its largest |log p|, to its privacy weight.
 
         Raises
         ------
@@ -246,7 +249,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return done.subset(range(done.size), values)
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """Draw one synthetic data set, with the public weights or with smoothed weights exp E(w~ | y*) as in FBS."""
+        """Draw one synthetic data set, with public weights or smoothed weights: exp E(log weight | synthetic count)."""
         values = {name: v[0] for name, v in draw.values.items()}
         mean = np.exp(np.clip(public.X @ values["b"], -FARTHEST, FARTHEST))[public.row]
         if self.dispersed:
@@ -382,7 +385,7 @@ def _phi(draws: Draws) -> Floats:
 
 
 def _log_p(records: CountRecords, pairs: Codes, draws: Draws) -> Floats:
-    """Compute log p(count | predictor row) (pairs, S) of selected pairs in every draw."""
+    """Compute the log probability of the count, for selected pairs of predictor row and count: (pairs, S)."""
     v, count = np.unique(records.count[pairs], return_inverse=True)
     here, row = np.unique(records.pair_row[pairs], return_inverse=True)
     phi = _phi(draws)
@@ -391,13 +394,16 @@ def _log_p(records: CountRecords, pairs: Codes, draws: Draws) -> Floats:
 
 
 def _count_alone(records: CountRecords, pairs: Codes, draws: Draws) -> tuple[Floats, Floats, Floats]:
-    """Return c = log p(count) and p = q = 0, the coefficients of :func:`_with_weight` for a weight without a model."""
+    """Compute log p(count) (pairs, S) as coefficients c, p and q, for records whose weight has no model.
+
+    As in :func:`_with_weight`, the log density is c + p w~ + q w~^2.  Here p = q = 0.
+    """
     c = _log_p(records, pairs, draws)
     return c, np.zeros_like(c), np.zeros_like(c)
 
 
 def _with_weight(records: CountRecords, pairs: Codes, draws: Draws) -> tuple[Floats, Floats, Floats]:
-    """Compute the coefficients c, p and q, each (pairs, S), of log p(count, w~) = c + p w~ + q w~^2."""
+    """Compute the log density of a count and a log weight w~, as coefficients of c + p w~ + q w~^2, each (pairs, S)."""
     coefficients, precision = draws.values["c"], draws.values["sigma"] ** -2
     mean = _weight_predictors(records)[pairs] @ coefficients.T
     p = mean * precision
@@ -419,7 +425,7 @@ def _collapsed(records: CountRecords, alpha: Floats, dispersed: bool) -> Likelih
 
 
 def _weight_predictors(records: CountRecords) -> Floats:
-    """Return the predictors (x, log(1 + y)) (P, K + 1) of the log weight, for each pair."""
+    """Return the predictors of the log weight for each pair of a predictor row x and a count y: (x, log(1 + y))."""
     return np.column_stack([records.X[records.pair_row], np.log1p(records.count)])
 
 
@@ -428,7 +434,10 @@ def _weight_statistics(records: CountRecords, log_weights: Floats, alpha: Floats
 
 
 def weights_log_likelihood(statistics: SufficientStatistics, draws: Draws) -> Floats:
-    """Compute sum_i alpha_i log N(w~_i; x_i c + gamma log(1 + y_i), sigma^2) (S,) in every draw."""
+    """Compute the log pseudo likelihood of the log weights w~ in every draw (S,).
+
+    It is sum_i alpha_i log N(w~_i; x_i c + gamma log(1 + y_i), sigma^2), with the count y_i.
+    """
     c, sigma = draws.values["c"], draws.values["sigma"]
     squares = statistics.Q[0, 0] - 2 * c @ statistics.P[:, 0] + np.einsum("sk,sk->s", c @ statistics.C0, c)
     return np.asarray(-statistics.A * (np.log(sigma) + 0.5 * log(2 * pi)) - squares / (2 * sigma**2))

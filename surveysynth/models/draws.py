@@ -133,7 +133,7 @@ class Draws:
         return int(self.chain.size)
 
     def subset(self, positions: Sequence[int], values: Mapping[str, Floats] | None = None) -> Draws:
-        """Return the selected draws, with equal probabilities.  ``values`` replaces parameters of the same names."""
+        """Return the draws at ``positions``, with equal probabilities.  ``values`` replaces parameters by name."""
         here = list(positions)
         kept = {name: v[here] for name, v in self.values.items()} | dict(values or {})
         effects = {name: v[here] for name, v in self.effects.items()}

@@ -85,7 +85,7 @@ class GammaRegression(OneOutcome[Standardized]):
             raise constant_outcome(self.outcome)
 
     def fit(self, records: Standardized, alpha: Floats, sampler: Sampler) -> Draws:
-        """Draw (b, shape), and the parameters (c, sigma) of a modelled weight, from the pseudo posterior."""
+        """Draw the coefficients and the shape from the pseudo posterior, and the parameters of a modelled weight."""
         y, (G, K) = records.y, records.X.shape
         a, s, t = (np.bincount(records.row, alpha * v, G) for v in (np.ones(len(y)), np.log(y), y))
         fit = sampler.sample("gamma", {"G": G, "K": K, "X": records.X, "a": a, "s": s, "t": t})
@@ -97,7 +97,7 @@ class GammaRegression(OneOutcome[Standardized]):
         return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
     def log_density(self, records: Standardized, draws: Draws) -> Floats:
-        """Compute log p(y_i, log w_i | x_i, draw s) (S, n)."""
+        """Compute the log density of each record, log p(y_i, log w_i | x_i, draw s), in each draw: (S, n)."""
         shape, log_mean = draws["shape"][:, None], draws["b"] @ records.x.T
         rate = np.log(shape) - log_mean
         logs = shape * rate - gammaln(shape) + (shape - 1) * np.log(records.y) - np.exp(rate) * records.y
@@ -107,7 +107,7 @@ class GammaRegression(OneOutcome[Standardized]):
         return np.asarray(logs + weight_log_density(records.log_w, mean, draws["sigma"]))
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """Draw one synthetic data set, with the public weights or with smoothed weights exp E(log w | y*) as in FBS."""
+        """Draw one synthetic data set, with public weights or smoothed weights: exp E(log weight | outcome)."""
         shape, log_mean = draw["shape"][0], np.clip(public.X @ draw["b"][0], -FARTHEST, FARTHEST)
         y = rng.gamma(shape, np.exp(log_mean)[public.row] / shape)
         weights = public.public_weights

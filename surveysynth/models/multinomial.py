@@ -55,14 +55,14 @@ MANY, PILOT, ONE_IN = 10_000, 5_000, 20
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class CategoryPublic(Public):
-    """Public data, including the names of the categories."""
+    """Public data of a multinomial regression, including the names of the categories."""
 
     levels: pd.Index
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class CategoryRecords(Standardized, CategoryPublic):
-    """Confidential records.  ``y`` (n,) is the position of each record's category in ``levels``."""
+    """Confidential records of a multinomial regression.  ``y`` (n,) is the position of each record's level."""
 
     view: ClassVar[type[Public]] = CategoryPublic  # class of the public part
 
@@ -205,7 +205,7 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
         return Draws({"b": Q @ psi @ C.T}, sampler.chain_of_draws, diagnostics, "surveysynth", __version__)
 
     def log_density(self, records: CategoryRecords, draws: Draws) -> Floats:
-        """Compute log P(y_i | x_i, draw s) (S, n)."""
+        """Compute the log probability of each record's category, log P(y_i | x_i, draw s), in each draw: (S, n)."""
         rows, at = np.unique(records.row, return_inverse=True)
         return np.asarray(_log_probabilities(records.X[rows] @ draws["b"], at, records.category))
 
@@ -218,13 +218,13 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
         return Synthetic(np.empty((public.n, 0)), public.public_weights, {self.outcome: label})
 
     def to_original_scale(self, records: CategoryRecords, draws: Draws) -> Draws:
-        """Return the draws with coefficients for predictors in original units."""
+        """Convert draws from the standardized predictors of ``records`` to original units of the predictors."""
         b = draws["b"] / records.sd[:, None]
         b[:, 0] -= np.einsum("p,spk->sk", records.mean[1:], b[:, 1:])
         return replace(draws, values={"b": b})
 
     def from_original_scale(self, records: CategoryRecords, draws: Draws) -> Draws:
-        """Return the draws with coefficients for the standardized predictors of ``records``."""
+        """Convert draws from original units of the predictors to the standardized predictors of ``records``."""
         b = draws["b"] * records.sd[:, None]
         b[:, 0] += np.einsum("p,spk->sk", records.mean[1:], draws["b"][:, 1:])
         return replace(draws, values={"b": b})
@@ -247,7 +247,7 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
 
 
 def _whitening(records: CategoryRecords) -> Floats:
-    """Return the matrix Q (P, r) for which W'W / n = I over the records, where W = X Q."""
+    """Return the matrix Q (P, r) that whitens the predictors: W = X Q has W'W / n = I over the records."""
     size = np.bincount(records.row, minlength=len(records.X)).astype(np.float64)
     values, vectors = np.linalg.eigh((records.X.T * (size / size.sum())) @ records.X)
     positive = values > 1e-10 * values[-1]
@@ -255,7 +255,7 @@ def _whitening(records: CategoryRecords) -> Floats:
 
 
 def _contrasts(K: int) -> Floats:
-    """Return orthonormal contrasts (K, K - 1) between categories."""
+    """Return K - 1 orthonormal contrasts of K categories, as columns (K, K - 1)."""
     return np.asarray(np.linalg.qr(np.column_stack([np.ones(K), np.eye(K)[:, 1:]]))[0][:, 1:])
 
 
@@ -291,7 +291,11 @@ def _sampled(
 
 
 def _pseudo_posterior(W: Floats, C: Floats, sums: Floats, precision: float) -> Target:
-    """Return the function that computes the log pseudo posterior density of the flattened psi, and the gradient."""
+    """Return the function that computes the log pseudo posterior density and its gradient.
+
+    Its argument is psi, flattened: the coefficients of whitened predictors ``W`` and contrasts ``C``, which have the
+    prior ``precision``.  ``sums`` (G, K) are sums of privacy weights by predictor row and category.
+    """
 
     def target(point: Floats) -> tuple[float, Floats]:
         value, slope = _log_likelihood(W @ (point.reshape(W.shape[1], -1) @ C.T), sums)
@@ -304,7 +308,10 @@ def _pseudo_posterior(W: Floats, C: Floats, sums: Floats, precision: float) -> T
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def _log_likelihood(log_odds: Floats, sums: Floats) -> tuple[float, Floats]:
-    """Compute the log likelihood relative to equal shares, and its gradient with respect to ``log_odds`` (G, K)."""
+    """Compute the log pseudo likelihood relative to equal shares of categories, and its gradient.
+
+    The gradient is with respect to ``log_odds`` (G, K).  ``sums`` (G, K) are sums of privacy weights.
+    """
     G, K = log_odds.shape
     total, slope, p, log_K = 0.0, np.empty((G, K)), np.empty(K), np.log(K)
     for g in range(G):

@@ -134,7 +134,10 @@ class OneOutcome(Portable[S]):
 
 
 def _rescaled(draws: Draws, change: Callable[[Floats], Floats]) -> Draws:
-    """Apply ``change`` to the coefficients of predictors: ``b``, ``zero``, and ``c`` without its last column."""
+    """Apply ``change`` to all coefficients of predictors in the draws.
+
+    These are ``b``, ``zero``, and ``c`` without its last column, which belongs to the outcome.
+    """
     values = dict(draws.values)
     for name in values.keys() & {"b", "zero"}:
         values[name] = change(values[name])
@@ -144,9 +147,9 @@ def _rescaled(draws: Draws, change: Callable[[Floats], Floats]) -> Draws:
 
 
 def smoothed_weights(public: Public, draw: Draws, size: Floats) -> Floats:
-    """Return smoothed weights exp E(w~ | y*) (n,).
+    """Return the smoothed survey weights (n,) of a synthetic data set: exp E(log weight | synthetic outcome).
 
-    E(w~ | y*) is linear in the predictors and in ``size`` (n,), a function of the synthetic outcome y*.
+    The expectation is linear in the predictors and in ``size`` (n,), a function of the synthetic outcome.
     """
     c = draw["c"][0]
     return np.asarray(np.exp((public.X @ c[:-1])[public.row] + c[-1] * size))

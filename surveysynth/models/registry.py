@@ -1,4 +1,4 @@
-"""The registry of models for the command line, policies and the R package, and the loading of users' own models.
+"""The list of models for the command line, policies and the R package, and the loading of users' own models.
 
 A new model needs the files ``models/x.py`` and ``stan/x.stan`` and a line in :data:`MODELS`.  A model is imported when
 it is first used.
@@ -57,7 +57,7 @@ class Listed:
 
     @property
     def one_outcome(self) -> bool:
-        """Whether the model synthesizes a single outcome."""
+        """True if the model synthesizes a single outcome."""
         from .one_outcome import OneOutcome
 
         return issubclass(self.kind, OneOutcome)

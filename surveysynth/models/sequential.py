@@ -90,9 +90,9 @@ class Later:
         return cls(records.view, *model_spec(design, model.predictors), records.columns, mean, sd, public_fields)
 
     def public(self, frame: pd.DataFrame, weights: Floats) -> Public:
-        """Return the model's public data for a synthetic file, one row of X for each record.
+        """Return the public data from which the later model simulates for one synthetic file, a row of X per record.
 
-        ``frame`` has the predictors and the log weight.
+        ``frame`` has the predictors, synthetic outcomes and the log weight.
         """
         given = frame.astype(dict(self.types))
         matrix = np.asarray(self.spec.get_model_matrix(given, na_action="ignore"), dtype=np.float64)
@@ -133,7 +133,7 @@ class SequentialPublic(Public):
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class SequentialRecords(Records, SequentialPublic):
-    """The confidential records.  y has the outcomes of all models.
+    """Confidential records of models in sequence.  ``y`` has the outcomes of all models.
 
     Attributes
     ----------
@@ -151,7 +151,7 @@ class SequentialRecords(Records, SequentialPublic):
 
     @property
     def parts(self) -> tuple[Records, ...]:
-        """The records of each model."""
+        """The records of each model of the sequence."""
         return (self.first, *self.others)
 
     def subset(self, records: Codes) -> Self:
@@ -256,7 +256,11 @@ class Sequential(Synthesizer[SequentialRecords]):
     # ---- questions for some records only
 
     def _check_applies(self) -> None:
-        """Raise InputError for a condition of the first model or of several outcomes, or a value without condition."""
+        """Check ``applies`` (conditions by outcome) and ``elsewhere`` (values where a condition does not hold).
+
+        Raise InputError for a condition on an outcome of the first model, a condition for a model of several outcomes,
+        a condition that is not text, a value without a condition, or an unsuitable value.
+        """
         for outcome, rule in self.applies.items():
             model = next((each for each in self.models[1:] if outcome in each.outcomes), None)
             if model is None or len(model.outcomes) > 1:
@@ -272,22 +276,22 @@ class Sequential(Synthesizer[SequentialRecords]):
                 raise InputError(f"elsewhere: {outcome!r} is {known}")
 
     def _rule(self, model: Synthesizer) -> str | None:
-        """Return the condition under which the question of a model applies, or None."""
+        """Return the public condition that selects the records of a later model, or None if it has all records."""
         return next((self.applies[outcome] for outcome in model.outcomes if outcome in self.applies), None)
 
     def _whom(self, model: Synthesizer, frame: pd.DataFrame) -> Bools:
-        """Return whether the question of a model applies to each record (n,)."""
+        """Return True for each record (n,) to which the survey question of a model applies."""
         rule = self._rule(model)
         return np.ones(len(frame), dtype=bool) if rule is None else obeyed([rule], frame, "applies")
 
     def _elsewhere(self, model: Synthesizer) -> float | str:
-        """Return the value of the outcome if the question does not apply."""
+        """Return the value that a model's outcome has in records to which its survey question does not apply."""
         outcome = model.outcomes[0]
         return self.elsewhere.get(outcome, NOT_APPLICABLE if outcome in self.categorical else np.nan)
 
     @property
     def lacking(self) -> tuple[str, ...]:
-        """Numeric outcomes that are missing if their question does not apply."""
+        """Numeric outcomes that are missing in the records to which their survey question does not apply."""
         return tuple(o for o in self.numeric if o in self.applies and o not in self.elsewhere)
 
     def _files(self, frame: pd.DataFrame) -> Iterator[tuple[Synthesizer, pd.DataFrame, Bools]]:
@@ -326,8 +330,8 @@ class Sequential(Synthesizer[SequentialRecords]):
         Raises
         ------
         InputError, ModelError
-            A model refuses the file.  There are PSUs, or strata that the public predictors do not determine, without
-            ``clusters="ignore"``.  Units of several records are to be protected.
+            A model refuses the file.  Units of several records are to be protected.  The public predictors do not
+            determine the PSUs or strata of the design, and ``clusters`` is not "ignore".
         """
         if unit is not None:
             raise ModelError("models in sequence protect single records: leave unit= out")
@@ -427,13 +431,16 @@ class Sequential(Synthesizer[SequentialRecords]):
 
     @property
     def computed_from_file(self) -> list[str]:
-        """A sentence that tells which scales of predictors are computed from the confidential file."""
+        """A sentence on the predictors whose means and standard deviations come from the confidential file."""
         outcomes = [o for model in self.models[1:] if isinstance(model, OneOutcome) for o in model.outcomes]
         return [SCALES.format(", ".join(outcomes))] if outcomes else []
 
 
 def _given_the_weight(model: Synthesizer) -> Synthesizer:
-    """Add the log of the weight to the predictors.  Raise ModelError if the model cannot be a later model."""
+    """Return a later model with the log of the survey weight among its predictors.
+
+    Raise ModelError if the model cannot be a later model.
+    """
     if not hasattr(model, "weight") or model.name == "FBP":
         raise ModelError(f"{model.name} cannot take the weight as given, as later models do: let it be the first")
     if model.from_records:
@@ -448,7 +455,7 @@ def _given_the_weight(model: Synthesizer) -> Synthesizer:
 
 
 def _with_log_weight(frame: pd.DataFrame, weights: Floats) -> pd.DataFrame:
-    """Add the log of the relative weights to the frame, as a predictor of later models."""
+    """Add the log of the survey weights, divided by their mean, to the columns of a file for later models."""
     return frame.assign(**{LOG_WEIGHT: np.log(weights)})
 
 

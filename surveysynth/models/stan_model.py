@@ -126,7 +126,7 @@ class StanModel(Synthesizer[Records]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> Records:  # fmt: skip
-        """Check a file and return its records.  A weight that is neither public nor modelled is refused."""
+        """Check a file and return its records.  Raise InputError for a weight that is neither public nor modelled."""
         records = super().prepare(design, clusters, mean_weight, constants, unit)
         if records.log_w is not None and self.weight == "public":
             raise InputError(

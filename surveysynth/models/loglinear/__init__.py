@@ -1,1 +1,1 @@
-"""Log-linear models that ``Strict`` fits to noisy tables; the other mechanisms fit models of records."""
+"""Log-linear models that are fitted to noisy tables, for ``Strict``, the default mechanism."""

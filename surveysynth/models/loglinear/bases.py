@@ -1,6 +1,7 @@
-"""Basis functions over the cells of a response, with prior variances of their coefficients.
+"""Basis functions over the cells of a response, and prior variances of their coefficients.
 
-A tilt changes the log density in proportion to the normal score, a bend by a smooth curve, and a heap in a single bin.
+A response is a confidential variable; its cells are bins of a number and special values.  Basis functions of bins are
+of three kinds.  A tilt is linear in the normal score of a bin, a bend is a smooth curve, and a heap is a single bin.
 Shapes: R rows of the model, G cells of the response, A features, K basis functions (see :mod:`.table_model`).
 """
 
@@ -29,18 +30,18 @@ PRODUCT = (0.03, 1.0)
 
 @dataclass
 class Variances:
-    """The variance components of a model, collected while its effects are made."""
+    """List of the variance components of a model, to which every effect adds its own components."""
 
     guesses: list[Guess] = field(default_factory=list)
 
     def add(self, guess: Guess) -> int:
-        """Add a variance component and return its number."""
+        """Add a variance component to the model, with a first guess of its value, and return its number."""
         self.guesses.append(guess)
         return len(self.guesses) - 1
 
     @property
     def components(self) -> Components:
-        """The collected variance components."""
+        """The variance components that were added."""
         variance, worth = np.array(self.guesses).T
         return Components(variance, worth)
 
@@ -62,7 +63,7 @@ class Response:
 
     @property
     def bins(self) -> Floats:
-        """Probabilities of the bins, given that the response is a number."""
+        """Probability of each bin, given that the response is a number and not a special value."""
         p = self.p[: self.numbers]
         return p / p.sum() if p.sum() > 0 else np.full(self.numbers, 1 / self.numbers)
 
@@ -74,13 +75,16 @@ class Response:
 
     @property
     def axis(self) -> Floats:
-        """Distance of each bin from the median in standard deviations.  All bins count as equally wide."""
+        """Position of each bin: distance from the median in standard deviations.  All bins count as equally wide."""
         index = np.arange(self.numbers) + 0.5
         sd = max(np.sqrt(self.bins @ (index - self.bins @ index) ** 2), 1.0)
         return np.asarray((index - np.interp(0.5, np.cumsum(self.bins), index)) / sd)
 
     def baseline(self, rows: int, variances: Variances) -> Effect:
-        """Return the baseline of the log density: a line, a spline from the median, heaps, and special values."""
+        """Return the effect that gives all ``rows`` of the model the same distribution of the response.
+
+        The log probability is a line plus a spline, plus a coefficient for each bin (a heap) and each special value.
+        """
         blocks = []
         if self.numbers:
             x = self.axis
@@ -92,10 +96,10 @@ class Response:
         return self._effect(np.ones((rows, 1)), blocks, SPECIAL, variances)
 
     def effect(self, features: Floats, variances: Variances, most: int = 10, guess: float = 1.0) -> Effect:
-        """Return an effect of public features on the density.
+        """Return an effect of public features (R, A) on the distribution of the response.
 
-        The effect tilts the density by the score, bends it smoothly, and changes the log odds of special values.  There
-        are at most ``most`` bends.  Guessed variances are multiplied by ``guess``.
+        Features add to the log probabilities of bins a line in the normal score (a tilt) and at most ``most`` smooth
+        curves (bends), and they change the log odds of special values.  ``guess`` multiplies the guessed variances.
         """
         blocks = []
         if self.numbers:
@@ -106,7 +110,10 @@ class Response:
         return self._effect(features, blocks, (guess * ODDS[0], ODDS[1]), variances)
 
     def product(self, features: Floats, score: Floats, variances: Variances) -> Effect:
-        """Return the effect that lets a fit reproduce sums of features (R, A) times a score (G,) of the response."""
+        """Return an effect of features (R, A), with the ``score`` (G,) of a cell as its only basis function.
+
+        With this effect, the fit can reproduce a table of sums of features times the score of the response.
+        """
         centred = score - self.p @ score
         centred = centred / np.sqrt(self.p @ centred**2)
         component = np.array([variances.add(PRODUCT)])
@@ -125,7 +132,7 @@ class Response:
 
 
 def start_coefficients(effects: list[Effect], p: Floats) -> Floats:
-    """Return coefficients that give every row approximately the probabilities p (G,).
+    """Return coefficients with which every row of the model has approximately the probabilities p (G,) of the cells.
 
     Only the first effect, the baseline, has coefficients other than 0.
     """
@@ -136,9 +143,9 @@ def start_coefficients(effects: list[Effect], p: Floats) -> Floats:
 
 
 def spline_kernel(x: Floats) -> Floats:
-    """Return the covariance (G, G) at x (G,) of an integrated Wiener process with value 0 and slope 0 at x = 0.
+    """Return the covariance (G, G) at points x (G,) of a random function: an integrated Wiener process.
 
-    The conditional mean of the process is a natural cubic spline (Wahba 1978).
+    The process has value 0 and slope 0 at x = 0.  Its conditional mean is a natural cubic spline (Wahba 1978).
     """
     size, same = np.abs(x), np.sign(x)[:, None] == np.sign(x)
     least, most = np.minimum.outer(size, size), np.maximum.outer(size, size)
@@ -146,7 +153,10 @@ def spline_kernel(x: Floats) -> Floats:
 
 
 def leading(kernel: Floats, tolerance: float, most: int) -> tuple[Floats, Floats]:
-    """Return the leading eigenvectors (G, K) of a kernel and their eigenvalues (K,)."""
+    """Return the eigenvectors (G, K) of a kernel (G, G) with the largest eigenvalues, and these eigenvalues (K,).
+
+    At most ``most`` are returned, and only those above ``tolerance`` times the largest eigenvalue.
+    """
     values, vectors = np.linalg.eigh(kernel)
     order = np.argsort(values)[::-1][:most]
     order = order[values[order] > tolerance * values[order[0]]]
@@ -154,10 +164,10 @@ def leading(kernel: Floats, tolerance: float, most: int) -> tuple[Floats, Floats
 
 
 def smooth_features(scores: Floats) -> tuple[Floats, Floats]:
-    """Return features that make an effect a smooth function of ``scores`` (S,): a line (S, 1), and bends (S, A).
+    """Return features with which an effect is a smooth function of numbers, the ``scores`` (S,).
 
-    Line and bends are separate effects, because evidence against bends is not evidence against a line.  Bends are
-    orthogonal to lines.  So an effect is a line outside the range of the tables.
+    The first array (S, 1) is a line.  The second array (S, A) has bends, curves that are orthogonal to lines.  Each
+    array belongs to an effect of its own, because evidence against bends is not evidence against a line.
     """
     straight = np.linalg.qr(np.stack([np.ones(len(scores)), scores], axis=1))[0]
     without_line = np.eye(len(scores)) - straight @ straight.T
@@ -166,7 +176,7 @@ def smooth_features(scores: Floats) -> tuple[Floats, Floats]:
 
 
 def one_hot(codes: Codes, levels: int) -> Floats:
-    """Return 0-1 indicators (R, levels) of codes (R,)."""
+    """Return a 0-1 matrix (R, levels): 1 if row r has code l.  ``codes`` (R,) are numbers below ``levels``."""
     return np.eye(levels)[codes]
 
 

@@ -1,12 +1,13 @@
-"""Effects of strata or PSUs, given the effects of the terms of a formula.
+"""Effects of strata or PSUs on a response, in addition to the effects of the terms of a formula.
 
-Each stratum or PSU is a level l.  Without effects of levels, a record of row r of the model is in cell g of the
-response with probability p_0(g | r).  With the effect of its level,
+Each stratum or PSU is called a level l.  The formula's effects alone put a record of row r of the model in cell g of
+the response with probability p_0(g | r).  With the effect of its level,
 
     p(g | r)  is proportional to  p_0(g | r) exp(sum_k b_lk f_k(g)),    b_l ~ N(0, diag(q)),
 
-with basis functions f_k.  Levels are independent given q, so a thousand levels need only a thousand small systems.
-Draws of these effects include sampling error; draws of the formula's effects do not.
+with basis functions f_k and coefficients b_lk of variance q_k.  Levels are independent given q, so a thousand levels
+need only a thousand small systems.  Draws of these effects include sampling error; draws of the formula's effects do
+not.
 
 Shapes: R rows, G cells, L levels, K basis functions, J groups of cells.
 """
@@ -35,7 +36,7 @@ LEAST, MOST = 1e-6, 4.0  # bounds of a variance; its estimate is infinite if eac
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LevelRows:
-    """Rows of a model to which effects of levels are added."""
+    """Rows of a log-linear model, each in one level: the stratum or PSU whose effect is added to the row."""
 
     p: Floats  # (R, G) probabilities of the cells without the effects of levels
     records: Floats  # (R,) expected number of records of each row
@@ -43,21 +44,21 @@ class LevelRows:
     levels: int  # L
 
     def tilted(self, effects: Floats) -> LevelRows:
-        """Return the rows with the effects (L, G) of their levels added to the log probabilities."""
+        """Return the rows after effects (L, G) of strata or PSUs are added to the log probabilities of cells."""
         return LevelRows(tilted(self.p, effects, self.level), self.records, self.level, self.levels)
 
     def at(self, level: Codes, levels: int) -> LevelRows:
-        """Return the rows with other levels, ``level`` (R,)."""
+        """Return the same rows in other strata or PSUs: ``level`` (R,), a number below ``levels`` for each row."""
         return LevelRows(self.p, self.records, level, levels)
 
     @cached_property
     def _by_level(self) -> tuple[Codes, Codes, Codes]:
-        """The rows sorted by level, the levels that occur, and the position of the first row of each such level."""
+        """Order of the rows by stratum or PSU, those that occur, and the position of the first row of each."""
         order = np.argsort(self.level, kind="stable")
         return order, *np.unique(self.level[order], return_index=True)
 
     def sums(self, values: Floats) -> Floats:
-        """Sum values (R, ...) over the records of each level: (L, ...)."""
+        """Sum values (R, ...) over the expected records of each stratum or PSU: (L, ...)."""
         order, found, first = self._by_level
         out = np.zeros((self.levels, *values.shape[1:]))
         records = self.records[order].reshape(-1, *[1] * (values.ndim - 1))
@@ -65,9 +66,10 @@ class LevelRows:
         return out
 
     def moments(self, groups: Floats, basis: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return expected counts (L, J) of groups of cells, their derivatives (L, J, K) and covariances (L, J, J).
+        """Return expected counts (L, J) by stratum or PSU, their derivatives (L, J, K) and covariances (L, J, J).
 
-        ``groups`` (G, J) are indicators of the groups.  Derivatives are with respect to the coefficients of a level.
+        Counts are of J groups of cells of the response, with 0-1 indicators ``groups`` (G, J).  Derivatives are with
+        respect to the K coefficients of each stratum or PSU, with the basis functions ``basis`` (G, K).
         """
         m = self.p @ groups
         inside = np.stack([(self.p * f) @ groups for f in basis.T], axis=2)
@@ -79,38 +81,43 @@ class LevelRows:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LevelEffects:
-    """Effects of levels.  The K coefficients of each level have a normal distribution."""
+    """Effects of strata or PSUs (levels): K normally distributed coefficients for each of L levels."""
 
     basis: Floats  # (G, K) basis functions over the cells of the response
     mean: Floats  # (L, K) means of the coefficients
     root: Floats  # (L, K, K) lower Cholesky factors of the covariances of the coefficients
 
     def draw(self, rng: np.random.Generator) -> Floats:
-        """Draw coefficients (L, K) from their normal distribution, which includes sampling error."""
+        """Draw coefficients (L, K) of strata or PSUs from their normal distribution, which includes sampling error."""
         return self.mean + (self.root @ rng.standard_normal((*self.mean.shape, 1)))[:, :, 0]
 
     def log_changes(self, coefficients: Floats) -> Floats:
-        """Return the changes (L, G) of log probabilities for coefficients (L, K)."""
+        """Return the terms (L, G) that coefficients (L, K) of strata or PSUs add to log probabilities of G cells."""
         return coefficients @ self.basis.T
 
 
 def tilted(p: Floats, effects: Floats, level: Codes) -> Floats:
-    """Add the effects (L, G) of each row's level to log ``p`` (R, G), and return the new probabilities (R, G)."""
+    """Return the probabilities (R, G) of cells after effects (L, G) of strata or PSUs are added to log ``p`` (R, G).
+
+    ``level`` (R,) is the stratum or PSU of each row.
+    """
     w = p * np.exp(effects - effects.max(axis=1, keepdims=True))[level]
     return w / w.sum(axis=1, keepdims=True)
 
 
 def fit_levels(response: Response, rows: LevelRows, groups: Floats, counts: Floats, noise: float) -> LevelEffects:
-    """Estimate the effects of levels from noisy counts of every level, and their variances by maximum evidence.
+    """Estimate the effects of strata or PSUs (levels) from noisy counts in every level.
 
-    Source: MacKay (1992) for the variances.
+    The variances of the effects are estimated by maximum evidence (MacKay 1992).
 
     Parameters
     ----------
     response : Response
+        The cells of the response.
     rows : LevelRows
+        The rows of the model without effects of levels.
     groups : float array (G, J)
-        Indicators of the groups of cells.
+        0-1 indicators: the cells in each of J groups.
     counts : float array (L, J)
         Noisy counts of the groups in every level.
     noise : float
@@ -144,16 +151,17 @@ def levels_from_pairs(
     response: Response, rows: LevelRows, groups: Floats, counts: Floats, noise: float, pairs: Floats,
     coarser: Sequence[LevelEffects] = (),
 ) -> LevelEffects:  # fmt: skip
-    """Estimate the variances of level effects from a noisy table of pairs of records; the effects have mean 0.
+    """Estimate the variances of effects of strata or PSUs (levels) from a noisy table of pairs of records.
 
-    Records are paired at random within their level, and the table counts the pairs by the groups of the two records.
-    Effects of levels make the records of a pair similar.  The expected table is the table for independent records plus
+    The returned effects have mean 0, because the table has no counts of single levels.  Records are paired at random
+    within their level, and the table counts the pairs by the groups of the two records.  Effects of levels make the
+    records of a pair similar.  The expected table is the table for independent records plus
 
         sum_k q_k sum_l P_l d_lk d_lk',
 
-    where q_k is the variance of b_lk, P_l the number of pairs of level l, and d_lk the derivative of the probabilities
-    of the groups, for a record of level l, with respect to b_lk.  Each variance is a weighted mean of the estimate from
-    pairs and a weak guess.
+    where q_k is the variance of the coefficient b_lk of basis function k in level l, P_l the number of pairs of level
+    l, and d_lk the derivative of the probabilities of the groups, for a record of level l, with respect to b_lk.  Each
+    variance is a weighted mean of the estimate from pairs and a weak guess.
 
     Parameters
     ----------
@@ -164,8 +172,8 @@ def levels_from_pairs(
     pairs : float array (L,)
         Number of pairs of each level.
     coarser : sequence of LevelEffects
-        Effects of coarser levels that contain these levels.  The coarser effects also make the records of a pair
-        similar, so their variances are subtracted.
+        Effects of coarser levels that contain these levels, such as strata that contain PSUs.  The coarser effects also
+        make the records of a pair similar, so their variances are subtracted.
     """
     basis, relative, component, components = _level_effect(response)
     m = rows.p @ groups
@@ -198,9 +206,9 @@ def _level_effect(response: Response) -> tuple[Floats, Floats, Codes, Components
 
 
 def _contrasts(response: Response, groups: Floats) -> list[Floats]:
-    """Return functions (A, J) of the groups for each variance component.
+    """Return, for each variance component of the effects, functions (A, J) of the J groups of cells.
 
-    The covariance of the functions, between the two records of pairs, identifies the component.
+    The covariance of these functions between the two records of a pair determines the component.
     """
     found, many = [], len(response.p) - response.numbers
     if response.numbers:

@@ -49,14 +49,14 @@ class Observed:
 
     @property
     def table(self) -> Table:
-        """The table as a :class:`Table` of the model, without the noisy entries."""
+        """The definition of the noisy table, without its entries."""
         times = self.there if self.times is None else self.times * (1.0 if self.there is None else self.there)
         return Table(self.level, self.adds, len(self.counts), times=times)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Total:
-    """Known totals of a response by the L levels of a factor."""
+    """Known totals of a response, such as total income, for each of the L levels of a factor."""
 
     level: Codes  # (R,) level of each row of the model
     values: Floats  # (G,) value of the response in each cell
@@ -66,7 +66,7 @@ class Total:
 
     @property
     def table(self) -> Table:
-        """The totals as a :class:`Table` of the model, without the known values."""
+        """The definition of the totals as a table of the model, without the known values."""
         return Table(self.level, self.values[:, None], len(self.totals), sampled=False, times=self.there)
 
 
@@ -86,16 +86,17 @@ class Rows:
 
     @classmethod
     def one(cls, n: float) -> Rows:
-        """Return a single row with n records."""
+        """Return the rows of a model in which all n records have the same distribution: a single row."""
         return cls(np.zeros(1, dtype=np.intp), np.ones(1), np.array([float(n)]))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tail:
-    """Prior knowledge of the upper tail of a number: its log density falls by about ``index`` per unit of distance.
+    """Prior knowledge of the upper tail of a numeric response: how fast its log density falls.
 
-    If bins have a width ``step`` on a log scale, the unit is 1 on the log scale and the tail is Pareto.  If ``step`` is
-    None, bins are evenly spaced and the unit is the distance from the median to the beginning of the tail.
+    The log density falls by about ``index`` per unit.  If bins have the width ``step`` on a log scale, the unit is 1 on
+    the log scale, and the tail is Pareto.  If ``step`` is None, bins are evenly spaced, and the unit is the distance
+    from the median to the beginning of the tail.
     """
 
     step: float | None
@@ -111,8 +112,9 @@ def fit_response(
     Parameters
     ----------
     rows : Rows
+        The rows of the model.
     features : sequence of float arrays (R, A)
-        Features of each effect.
+        Public features of the R rows, one array for each effect.
     observed : sequence of Observed
         Noisy tables.
     totals : sequence of Total
@@ -122,6 +124,7 @@ def fit_response(
     numbers : int
         Number of response cells that are bins of a number.  The other cells are special values.
     tail : Tail or None
+        Prior knowledge of the upper tail of the response.
     drift : float array (R,), optional
         1 for rows of this year, 0 for rows of an earlier year.  The effects of this year are the effects of the
         earlier year plus small changes.
@@ -152,6 +155,7 @@ def smooth_histogram(
     """Smooth a noisy histogram of n records by a spline, and return the probabilities (G,) of the cells.
 
     ``groups`` (G,) is the group of each cell.  ``counts`` are noisy counts of the groups, with noise of ``variance``.
+    The first ``numbers`` cells are bins of a number, and the other cells are special values.
     """
     G = len(groups)
     p = np.exp(-0.5 * ((np.arange(G) + 0.5 - numbers / 2) / max(numbers / 8, 1)) ** 2) + 1e-3

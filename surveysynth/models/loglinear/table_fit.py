@@ -35,7 +35,7 @@ MOST = 30.0  # largest variance component; the evidence may favour infinity if l
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Known:
-    """Prior knowledge: rows @ theta ~ N(value, diag(variance)).  ``rows`` is the matrix L of the module docstring."""
+    """Prior knowledge of linear functions of the coefficients theta: rows @ theta ~ N(value, diag(variance))."""
 
     rows: Floats
     value: Floats
@@ -44,7 +44,7 @@ class Known:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Components:
-    """The B variance components of a model: fixed variances, and guesses of the variances that are estimated."""
+    """The B variance components of a model: a fixed value or a first guess of each."""
 
     variance: Floats  # (B,)
     worth: Floats  # (B,) weight of each guess, as a number of coefficients; infinite for a fixed variance
@@ -52,7 +52,7 @@ class Components:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TableFit:
-    """A model fitted to noisy tables."""
+    """A log-linear model fitted to noisy tables."""
 
     model: TableModel
     y: Floats  # noisy entries of all tables (M,)
@@ -67,18 +67,22 @@ class TableFit:
 
     @cached_property
     def curvature(self) -> tuple[Floats, bool]:
-        """Cholesky factor of H at the fit."""
+        """Cholesky factor of H, the curvature of the objective at the fit."""
         J = self.model.slopes(self.theta, self.model.probabilities(self.theta))
         return factored(information(solve_triangular(self.root, J, lower=True), self.q, self.known))
 
 
 def information(a: Floats, q: Floats, known: Known) -> Floats:
-    """Return H = J' V^-1 J + Q (d, d), given a = root^-1 J (M, d), where root is the Cholesky factor of V."""
+    """Return the curvature H (d, d) of the objective of a fit: J' V^-1 J + Q.
+
+    J are the derivatives of the expected tables, V is the covariance of the noisy tables with Cholesky factor root, and
+    Q the prior precision, from the prior variances ``q`` (d,) and ``known``.  ``a`` (M, d) is root^-1 J.
+    """
     return a.T @ a + np.diag(1 / q) + (known.rows.T / known.variance) @ known.rows
 
 
 def factored(H: Floats) -> tuple[Floats, bool]:
-    """Return the Cholesky factor of H.  The diagonal is slightly increased if rounding makes H indefinite."""
+    """Return the Cholesky factor of a matrix H.  If rounding makes H indefinite, its diagonal is slightly increased."""
     for more in ROUNDING[:-1]:
         try:
             return cho_factor(H + more * np.diag(np.diag(H)))
@@ -88,7 +92,10 @@ def factored(H: Floats) -> tuple[Floats, bool]:
 
 
 def coefficients(model: TableModel) -> tuple[Floats, Codes]:
-    """Return the relative variance (d,) and the number of the variance component (d,) of each coefficient."""
+    """Return the relative variance of each of d coefficients, and the number of its variance component.
+
+    The prior variance of a coefficient is the product of its relative variance and its variance component.
+    """
     relative = [np.tile(effect.relative, effect.shape[0]) for effect in model.effects]
     component = [np.tile(effect.component, effect.shape[0]) for effect in model.effects]
     return np.concatenate(relative), np.concatenate(component)
@@ -98,7 +105,11 @@ def fit_tables(
     model: TableModel, y: Floats, noise: Floats, components: Components, known: Known,
     start: Floats | None = None, variance: Floats | None = None,
 ) -> TableFit:  # fmt: skip
-    """Find the most probable coefficients, and estimate the variance components by maximum evidence."""
+    """Fit a log-linear model to noisy tables: the most probable coefficients, and estimated variance components.
+
+    ``y`` (M,) are the noisy entries of all tables, and ``noise`` (M,) their noise variances.  The iteration begins with
+    the coefficients ``start`` and the variance components ``variance``, which are renewed by maximum evidence.
+    """
     relative, component = coefficients(model)
     variance = components.variance if variance is None else variance
     theta = np.zeros(len(relative)) if start is None else start
@@ -124,7 +135,10 @@ def fit_tables(
 
 
 def sketched(model: TableModel, y: Floats, theta: Floats) -> tuple[TableModel, Floats]:
-    """Return the model's sketch, with fewer rows, and ``y`` shifted so that the residuals at theta stay the same."""
+    """Return an approximate model with fewer rows (a sketch), and the noisy entries ``y`` (M,) for this model.
+
+    The entries are shifted so that the residuals at the coefficients ``theta`` stay the same.
+    """
     sketch = model.sketch
     if sketch is model:
         return model, y
@@ -141,10 +155,11 @@ def renewed(
     theta: Floats, posterior: Floats, relative: Floats, component: Codes, variance: Floats, components: Components,
     most: float = MOST,
 ) -> Floats:  # fmt: skip
-    """Update the variance components (B,) by the fixed point of MacKay (1992).
+    """Return new estimates of the variance components (B,), by one step of the fixed point of MacKay (1992).
 
-    A component becomes the sum of squared coefficients over their effective number.  ``posterior`` (d,) are posterior
-    variances of the coefficients.
+    An estimate is a sum of squared coefficients ``theta`` (d,), each divided by its ``relative`` variance, over the
+    effective number of coefficients.  ``component`` (d,) is the variance component of each coefficient, and
+    ``posterior`` (d,) its posterior variance.  Estimates are at most ``most``.
     """
     B = len(variance)
     squares = np.bincount(component, theta**2 / relative, B)
@@ -158,10 +173,12 @@ def renewed(
 def descend(
     model: TableModel, y: Floats, root: Floats, known: Known, theta: Floats, mean: Floats, q: Floats, most: int = STEPS
 ) -> tuple[Floats, Floats, int]:
-    """Minimise the objective with fixed V by Levenberg-Marquardt.  Return theta, H and the number of steps.
+    """Find the coefficients theta that minimise the objective of a fit, by Levenberg-Marquardt.
 
-    Coefficients have the prior means ``mean``.  A step is taken only if the objective falls.  Derivatives are
-    approximated by a sketch of the rows until a step has to be damped, and are exact from then on.
+    Return theta, the curvature H of the objective and the number of steps, which is at most ``most``.  The covariance
+    V of the noisy tables is fixed, with the Cholesky factor ``root``.  Coefficients have the prior means ``mean`` and
+    variances ``q``.  A step is taken only if the objective falls.  Derivatives come from a model with fewer rows (a
+    sketch) until a step has to be damped, and are exact from then on.
     """
     steps, damping, about = 0, 0.0, True
     p = model.probabilities(theta)
@@ -197,9 +214,9 @@ def descend(
 def descend_from(
     fit: TableFit, model: TableModel, y: Floats, known: Known, mean: Floats
 ) -> tuple[Floats, bool]:  # fmt: skip
-    """Minimise the objective by BFGS, from a fit and its curvature.  Return theta, and whether BFGS converged.
+    """Fit ``model`` to noisy entries ``y`` by BFGS, starting at an earlier fit and its curvature.
 
-    Source: Nocedal & Wright (2006), algorithm 7.4.
+    Return the coefficients, and True if BFGS converged.  Source: Nocedal & Wright (2006), algorithm 7.4.
     """
     theta, root = fit.theta, fit.root
     p = model.probabilities(theta)
@@ -230,7 +247,10 @@ def descend_from(
 
 
 def _direction(curvature: tuple[Floats, bool], pairs: list[tuple[Floats, Floats]], gradient: Floats) -> Floats:
-    """Return the quasi-Newton step, by the two-loop recursion."""
+    """Return the next step of BFGS by the two-loop recursion.
+
+    ``pairs`` are the steps so far and the changes of the gradient.
+    """
     used = [(s, change, 1 / (change @ s)) for s, change in pairs if change @ s > 0]
     q, weights = gradient, []
     for s, change, rho in reversed(used):
@@ -243,7 +263,7 @@ def _direction(curvature: tuple[Floats, bool], pairs: list[tuple[Floats, Floats]
 
 
 def _prior_gradient(known: Known, theta: Floats, mean: Floats, q: Floats) -> Floats:
-    """Return the part (d,) of -1/2 times the gradient of the objective that is due to the priors."""
+    """Return what the priors add to -1/2 times the gradient (d,) of the objective of a fit."""
     return known.rows.T @ ((known.value - known.rows @ theta) / known.variance) - (theta - mean) / q
 
 
@@ -257,7 +277,11 @@ def _residual(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Perturbation:
-    """Random errors of a draw: of the tables (M,), of the prior means (d,), and of the known linear functions."""
+    """Random errors that make one draw of the coefficients of a fit.
+
+    The errors are those of the noisy tables (M,), of the prior means of the coefficients (d,), and of the known linear
+    functions of the coefficients.
+    """
 
     noise: Floats
     prior: Floats
@@ -265,7 +289,7 @@ class Perturbation:
 
     @classmethod
     def for_fit(cls, fit: TableFit, noise: Floats, rng: np.random.Generator) -> Perturbation:
-        """Draw errors of the prior for a fit, and combine them with ``noise`` of the tables."""
+        """Draw errors of the prior means and of the known linear functions; ``noise`` (M,) are errors of the tables."""
         _, component = coefficients(fit.model)
         less = np.where(np.isinf(fit.components.worth), 1.0, np.minimum(1.0, OPEN / fit.variance))
         prior = rng.standard_normal(len(fit.q)) * np.sqrt(fit.q * less[component])
@@ -277,10 +301,11 @@ class Perturbation:
 
 
 def draw(fit: TableFit, by: Perturbation, model: TableModel | None = None) -> Floats:
-    """Draw coefficients by a refit to the expected tables plus new noise, around randomly changed prior means.
+    """Draw coefficients: fit the model again, to its own expected tables plus new noise.
 
-    Draws vary because of noise and prior, but not because of the sampling of records (Reiter & Kinney 2012).
-    ``model`` may have other effects of strata and PSUs, with the same expectation of the tables.
+    The random errors ``by`` hold the new noise and changes of the prior means.  Draws vary because of noise and prior,
+    but not because of the sampling of records (Reiter & Kinney 2012).  ``model`` may have other effects of strata and
+    PSUs, with the same expectation of the tables.
     """
     y = fit.model.expected(fit.model.probabilities(fit.theta)) + by.noise
     known = Known(fit.known.rows, fit.known.rows @ fit.theta + by.known, fit.known.variance)
@@ -291,7 +316,10 @@ def draw(fit: TableFit, by: Perturbation, model: TableModel | None = None) -> Fl
 
 
 def spread(fit: TableFit) -> Floats:
-    """Return the covariance (d, d) of theta due to noise and prior: A R A' + H^-1 Q H^-1, where A = H^-1 J' V^-1."""
+    """Return the covariance (d, d) of the fitted coefficients due to the noise of the tables and to the prior.
+
+    The covariance is A R A' + H^-1 Q H^-1, where A = H^-1 J' V^-1.  The module docstring defines R, H, Q, J and V.
+    """
     J = fit.model.slopes(fit.theta, fit.model.probabilities(fit.theta))
     a = solve_triangular(fit.root, J, lower=True)
     L, known = fit.known.rows, fit.known

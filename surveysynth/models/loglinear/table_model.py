@@ -35,7 +35,7 @@ MOST_ROWS, SKETCHED = 3_000, 1_000  # most rows without a sketch; approximate nu
 
 
 def places(sizes: Codes) -> Codes:
-    """Number the elements of consecutive groups of the given ``sizes``, from 0 in each group."""
+    """Return the position of each element in its group, from 0, for consecutive groups of the given ``sizes``."""
     return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
 
 
@@ -66,7 +66,7 @@ class Table:
 
     @property
     def size(self) -> int:
-        """Number of entries, L J."""
+        """Number of entries of the table: levels times columns."""
         return self.levels * self.bins.shape[1]
 
     def for_rows(self, rows: Codes) -> Table:
@@ -74,25 +74,28 @@ class Table:
         return replace(self, level=self.level[rows], times=None if self.times is None else self.times[rows])
 
     def weighted(self, rows: Floats) -> Floats:
-        """Multiply values of the rows (R, ...) by ``times``."""
+        """Multiply values (R, ...) of the model's rows by ``times``, the factor of each row."""
         return rows if self.times is None else (rows.T * self.times).T
 
     @cached_property
     def level_indicators(self) -> csr_array:
-        """0-1 indicators (L, R) of the rows of each level."""
+        """Sparse 0-1 matrix (L, R): 1 if row r of the model belongs to level l of the table."""
         R = len(self.level)
         return csr_array((np.ones(R), (self.level, np.arange(R))), shape=(self.levels, R))
 
     @cached_property
     def rows(self) -> list[Codes]:
-        """Numbers of the model's rows in each level."""
+        """Numbers of the model's rows that belong to each level of the table."""
         order = np.argsort(self.level, kind="stable")
         return np.split(order, np.searchsorted(self.level[order], np.arange(1, self.levels)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Effect:
-    """A term z(r)' Theta b(g) of the linear predictor, with normal coefficients Theta (A, K)."""
+    """A term z(r)' Theta b(g) of the log probability of bin g in row r of the model.
+
+    z(r) are A features of the row, b(g) are K basis functions of the bin, and Theta (A, K) are normal coefficients.
+    """
 
     features: Floats  # (R, A) z of each row
     basis: Floats  # (G, K) b of each bin
@@ -106,13 +109,13 @@ class Effect:
 
     @property
     def size(self) -> int:
-        """Number of coefficients, A K."""
+        """Number of coefficients: features times basis functions."""
         return self.features.shape[1] * self.basis.shape[1]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TableModel:
-    """Expected tables of a response, their derivatives and their sampling covariance.
+    """Log-linear model of a response: expected tables, their derivatives and their sampling covariance.
 
     Attributes
     ----------
@@ -125,6 +128,7 @@ class TableModel:
     tables : sequence of Table
     effects : sequence of Effect
     offset : float array (R, G), optional
+        Effects of strata and PSUs, which are added to the log probability of each bin in each row.
     times : float array (X,), optional
         Factor by which the contributions of the records of each public cell to sampled tables are multiplied.  The
         default is 1.
@@ -141,22 +145,26 @@ class TableModel:
     def for_rows(
         self, rows: Codes, unit: Codes, share: Floats, n: Floats, offset: Floats | None, times: Floats | None
     ) -> TableModel:  # fmt: skip
-        """Return the model for copies of some ``rows``, with other public cells, shares and offsets."""
+        """Return the model of copies of some ``rows`` of this model, with other public cells, shares and offsets."""
         return TableModel(
             unit, share, n, [table.for_rows(rows) for table in self.tables],
             [replace(effect, features=effect.features[rows]) for effect in self.effects], offset, times,
         )  # fmt: skip
 
     def for_features(self, features: Sequence[Floats]) -> TableModel:
-        """Return a model without tables, which computes the probabilities of rows with these features (R, A)."""
+        """Return a model that only computes the probabilities of rows with other ``features``.  It has no tables.
+
+        ``features`` has one array (R, A) for each effect.
+        """
         effects = [replace(effect, features=z) for effect, z in zip(self.effects, features, strict=True)]
         return TableModel(np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0), [], effects)
 
     @cached_property
     def sketch(self) -> TableModel:
-        """The model itself, or a model with fewer rows and approximately the same derivatives and covariances.
+        """A model with fewer rows and approximately the same derivatives and covariances of the expected tables.
 
-        Rows of a public cell are drawn systematically, with probabilities proportional to their shares.
+        Rows of a public cell are drawn systematically, with probabilities proportional to their shares of the cell's
+        records.  A model that has few rows is its own sketch.
         """
         R = len(self.unit)
         if R <= MOST_ROWS:
@@ -174,18 +182,21 @@ class TableModel:
         return self.for_rows(rows, self.unit[rows], share, self.n, offset, self.times)
 
     def slopes(self, theta: Floats, p: Floats) -> Floats:
-        """Return derivatives (M, d) of the expected tables, approximated by the sketch, a model with fewer rows."""
+        """Return approximate derivatives (M, d) of the M expected entries with respect to the d coefficients ``theta``.
+
+        The derivatives are those of the sketch, a model with fewer rows.
+        """
         sketch = self.sketch
         return sketch.jacobian(p if sketch is self else sketch.probabilities(theta))
 
     @cached_property
     def records(self) -> Floats:
-        """Expected number (R,) of records of each row."""
+        """Expected number (R,) of records of each row of the model."""
         return self.n[self.unit] * self.share
 
     @cached_property
     def counted(self) -> Floats:
-        """Expected number (R,) of records of each row, multiplied by ``times`` of the public cell."""
+        """Expected number (R,) of records of each row, times the factor of the row's public cell in sampled tables."""
         return self.records if self.times is None else self.records * self.times[self.unit]
 
     def _rows(self, table: Table) -> Floats:
@@ -193,13 +204,13 @@ class TableModel:
 
     @cached_property
     def places(self) -> list[slice]:
-        """Positions of the coefficients of each effect in theta."""
+        """Positions of the coefficients of each effect in theta, the vector of all coefficients."""
         ends = np.cumsum([0, *(effect.size for effect in self.effects)])
         return [slice(a, b) for a, b in pairwise(ends)]
 
     @cached_property
     def blocks(self) -> list[_Block]:
-        """The effects, grouped by basis.  Each group takes one matrix product."""
+        """The effects, grouped by basis functions.  One matrix product computes a whole group."""
         groups: list[list[int]] = []
         for k, effect in enumerate(self.effects):
             same = next((group for group in groups if np.array_equal(self.effects[group[0]].basis, effect.basis)), None)
@@ -212,7 +223,7 @@ class TableModel:
         ]  # fmt: skip
 
     def probabilities(self, theta: Floats) -> Floats:
-        """Return the probabilities p(g | r) (R, G)."""
+        """Return the probability p(g | r) of bin g in row r (R, G), given the coefficients ``theta``."""
         eta = np.zeros(()) if self.offset is None else self.offset
         for block in self.blocks:
             eta = eta + (block.features @ theta[block.places].reshape(block.features.shape[1], -1)) @ block.basis.T
@@ -221,7 +232,10 @@ class TableModel:
 
     @cached_property
     def columns(self) -> list[tuple[Floats, list[tuple[Table, slice]]]]:
-        """The tables, grouped by ``bins``: each group has its bins, and its tables with their positions in mu."""
+        """The tables, grouped by ``bins``, the contributions of a record to the columns.
+
+        Each group has its ``bins``, and its tables with the positions of their entries in the vector of all entries.
+        """
         found: list[tuple[Floats, list[tuple[Table, slice]]]] = []
         for table, at in self._at():
             same = next((group for bins, group in found if np.array_equal(bins, table.bins)), None)
@@ -229,7 +243,7 @@ class TableModel:
         return found
 
     def expected(self, p: Floats) -> Floats:
-        """Return the expected tables mu (M,), one after another."""
+        """Return the expected entries (M,) of all tables, one table after another, given probabilities ``p`` (R, G)."""
         out = np.empty(sum(table.size for table in self.tables))
         for bins, tables in self.columns:
             mean = p @ bins
@@ -238,9 +252,14 @@ class TableModel:
         return out
 
     def jacobian(self, p: Floats) -> Floats:
-        """Return the derivatives (M, d) of the expected tables with respect to the coefficients.
+        """Return the derivatives (M, d) of the expected entries of all tables with respect to the d coefficients.
 
-        d mu[l, j] / d Theta[a, k] = sum over rows of level l of  n_r z_a { sum_g p_g E_gj b_gk - (p'E)_j (p'b)_k }.
+        The expected entry mu[l, j] of a table, at level l and column j, has the derivative
+
+            d mu[l, j] / d Theta[a, k] = sum over rows of level l of  n_r z_a { sum_g p_g E_gj b_gk - (p'E)_j (p'b)_k },
+
+        where n_r is the expected number of records of row r, z its features, p (G,) its probabilities, E_gj the
+        contribution of a record in bin g to column j, and b_gk basis function k in bin g.
         """
         out = np.empty((sum(table.size for table in self.tables), sum(effect.size for effect in self.effects)))
         for block, by_table in zip(self.blocks, self._placed, strict=True):
@@ -251,7 +270,10 @@ class TableModel:
 
     @cached_property
     def _placed(self) -> list[list[csr_array]]:
-        """For each block and table, a sparse matrix (L A, R): column r has the features of row r, placed by level."""
+        """Features as sparse matrices (L A, R), for each block of effects and each table.
+
+        Column r has the features of row r of the model, in the part of the level to which the row belongs.
+        """
         out = []
         for block in self.blocks:
             row, a = np.nonzero(block.features)
@@ -264,10 +286,10 @@ class TableModel:
         return out
 
     def gradient(self, p: Floats, v: Floats) -> Floats:
-        """Return the product J' v (d,) of the derivatives J and v (M,), computed without J.
+        """Return the product J' v (d,) of the derivatives J of :meth:`jacobian` and v (M,), computed without J.
 
         Let s[r, g] be the sum over tables t and columns j of  n_r E_gj v_t[l, j],  where l is the level of row r.  The
-        product is the sum over rows of  z_a sum_g p_g (s_g - p's) b_gk.
+        product is the sum over rows of  z_a sum_g p_g (s_g - p's) b_gk, in the notation of :meth:`jacobian`.
         """
         s = np.zeros_like(p)
         for bins, tables in self.columns:
@@ -280,7 +302,10 @@ class TableModel:
         return out
 
     def covariance(self, p: Floats) -> Floats:
-        """Return the covariance S (M, M) of the true tables.  The records of each public cell are multinomial."""
+        """Return the sampling covariance (M, M) of the true entries of all tables, given probabilities ``p`` (R, G).
+
+        The records of each public cell have a multinomial distribution.
+        """
         w = self.counted[:, None] * p if self.times is None else (self.counted * self.times[self.unit])[:, None] * p
         out = -self._squared_means(p)
         for one, a in self._sampled():
@@ -293,7 +318,7 @@ class TableModel:
         return out
 
     def _at(self) -> Iterator[tuple[Table, slice]]:
-        """Yield each table with its positions in mu."""
+        """Yield each table with the positions of its entries in the vector of all entries."""
         start = 0
         for table in self.tables:
             yield table, slice(start, start + table.size)
@@ -303,7 +328,10 @@ class TableModel:
         return ((table, at) for table, at in self._at() if table.sampled)
 
     def _squared_means(self, p: Floats) -> Floats:
-        """Sum n_x m m' (M, M) over public cells x, where m (M,) are the expected tables of one record of cell x."""
+        """Sum n_x m m' (M, M) over public cells x.
+
+        n_x is the number of records of cell x, and m (M,) are the expected tables of one record of this cell.
+        """
         means = np.zeros((len(self.n), sum(table.size for table in self.tables)))
         for table, at in self._sampled():
             sums = np.zeros((len(self.n), table.levels, table.bins.shape[1]))
@@ -315,7 +343,7 @@ class TableModel:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Block:
-    """Effects with the same basis (G, K): their features (R, A) and the positions (A K,) of their coefficients."""
+    """Effects with the same basis functions (G, K): features (R, A) and the positions (A K,) of the coefficients."""
 
     features: Floats
     basis: Floats
@@ -323,9 +351,10 @@ class _Block:
 
 
 def _table_jacobian(table: Table, block: _Block, placed: csr_array, w: Floats, mean: Floats) -> Floats:
-    """Return the derivatives (L J, A K) of a table with respect to the coefficients of a block.
+    """Return the derivatives (L J, A K) of a table with respect to the coefficients of a block of effects.
 
-    ``w`` (R, G) are expected records by row and bin, and ``mean`` (R, K) expected basis functions.
+    ``w`` (R, G) are expected records by row and bin, ``mean`` (R, K) are expected basis functions, and ``placed`` (L A,
+    R) are the features of the rows by level of the table.
     """
     counts, (A, K), J, R = w @ table.bins, (block.features.shape[1], block.basis.shape[1]), table.bins.shape[1], len(w)
     both = (block.basis[:, :, None] * table.bins[:, None, :]).reshape(len(block.basis), K * J)
@@ -347,7 +376,11 @@ def _table_jacobian(table: Table, block: _Block, placed: csr_array, w: Floats, m
 
 
 def _common(one: Table, other: Table, w: Floats) -> Floats:
-    """Sum the expected products of a record's contributions to the entries of two tables, over all records."""
+    """Return the expected products of entries of two tables, summed over records: (entries, entries).
+
+    The product is that of a record's contributions to the two entries.  ``w`` (R, G) are expected records by row and
+    bin.
+    """
     out = np.zeros((one.levels, one.bins.shape[1], other.levels, other.bins.shape[1]))
     pair = one.level * other.levels + other.level
     order = np.argsort(pair, kind="stable")

@@ -34,7 +34,7 @@ def run_chain(
 
 
 def start(kernel: KernelRecords, K: int, rng: np.random.Generator) -> State:
-    """Return a random start: regressions with the same slopes, and with intercepts through K random records."""
+    """Return a random start of a chain: regressions with equal slopes, and with intercepts through K random records."""
     x, n, R = kernel.x[kernel.row], kernel.y.size, kernel.x.shape[1]
     b = ridge(x, kernel.y, kernel.alpha)
     residual = kernel.y - x @ b
@@ -68,7 +68,10 @@ def ridge(x: Floats, t: Floats, alpha: Floats) -> Floats:
 
 
 def zero_odds(kernel: KernelRecords) -> tuple[Floats, Floats]:
-    """Return the mode of the coefficients of the log odds of a zero, and the Cholesky factor of their precision."""
+    """Return a normal approximation for the coefficients of the log odds of a zero.
+
+    The results are the posterior mode and the Cholesky factor of the precision.
+    """
     x, G = kernel.x, len(kernel.x)
     d, root = np.zeros(x.shape[1]), np.eye(x.shape[1])
     if not kernel.zeros:

@@ -45,7 +45,7 @@ class Between:
 
     @cached_property
     def _ends(self) -> tuple[NDArray[np.bool_], Floats, Floats]:
-        """Whether each distribution is mirrored, and the log probabilities below the lower and the upper limit.
+        """True for each distribution that is mirrored, and the log probabilities below the lower and the upper limit.
 
         A distribution is mirrored if its lower limit is above its mean, so that small probabilities lose no digits.
         """
@@ -55,7 +55,7 @@ class Between:
 
     @cached_property
     def log_mass(self) -> Floats:
-        """Log probability (G, K) between the limits."""
+        """Log probability (G, K) of the interval [low, high] under each normal distribution before truncation."""
         _, below, above = self._ends
         with np.errstate(divide="ignore"):
             return np.asarray(above + np.log1p(-np.exp(below - above)))
@@ -71,15 +71,16 @@ class Between:
 
 
 def drawn(p: Floats, row: Codes, rng: np.random.Generator) -> Codes:
-    """Draw a component for each record, with probabilities proportional to p (G, K) in the record's row."""
+    """Draw a component for each record, with probabilities proportional to row ``row`` of p (G, K)."""
     cumulated = p.cumsum(axis=1)
     return np.asarray((rng.random((row.size, 1)) * cumulated[row, -1:] > cumulated[row, :-1]).sum(axis=1))
 
 
 def responsibilities(values: dict[str, Floats], mean: Floats, y: Floats, extra: Floats | float = 0.0) -> Floats:
-    """Return the probabilities (n, K) of components given y (n,).
+    """Return the probability that each record belongs to each component, given its outcome y (n,): (n, K).
 
-    ``mean`` (n, K) are the means of y in each component, and ``extra`` further log densities to be added.
+    ``values`` is one draw of the parameters, and ``mean`` (n, K) are the means of y in each component.  ``extra`` is
+    added to the log densities of y, for the density of the survey weight.
     """
     with np.errstate(divide="ignore"):
         logs = np.log(values["share"]) - np.log(values["sd"]) - 0.5 * ((y[:, None] - mean) / values["sd"]) ** 2 + extra
@@ -99,7 +100,7 @@ def components_given(records: MixtureRecords, values: dict[str, Floats], rng: np
 
 
 def matched(records: MixtureRecords, draws: Draws) -> pd.DataFrame:
-    """Return the table of :meth:`Mixture.components_of`, from at most 1,000 draws."""
+    """Return the table of components of :meth:`Mixture.components_of`, from at most 1,000 draws."""
     values, nonzero = draws.values, np.flatnonzero(~records.zero)
     S, K = values["share"].shape
 

@@ -180,7 +180,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
 
     @property
     def measure(self) -> str:  # type: ignore[override]  # of the transform
-        """Description of the scale of the density."""
+        """Scale of the density, as the report prints it."""
         return self._scale.describe()
 
     @property
@@ -193,7 +193,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
 
     @property
     def from_records(self) -> bool:  # type: ignore[override]  # of the option
-        """Whether synthetic values are drawn given confidential values, in which case no epsilon holds."""
+        """True if synthetic values are drawn given confidential values.  Then no epsilon holds."""
         return self.allocation == "posterior"
 
     def prepare(
@@ -316,7 +316,10 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         )  # fmt: skip
 
     def _diagnose(self, records: MixtureRecords, alpha: Floats, clamp: float, draws: Draws, chains: int) -> Diagnostics:
-        """Diagnose the log pseudo likelihood and the synthetic distribution, which do not depend on labels."""
+        """Compute convergence diagnostics of two quantities: the log pseudo likelihood and the synthetic distribution.
+
+        Neither depends on the labels of components, which change along a chain.
+        """
         watched = {"log_likelihood": self._log_likelihood(records, alpha, clamp, draws).reshape(chains, -1)}
         step = max(1, draws.size // chains // WATCHED)
         selected = np.arange(draws.size).reshape(chains, -1)[:, ::step]
@@ -328,7 +331,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         )  # fmt: skip
 
     def _log_likelihood(self, records: MixtureRecords, alpha: Floats, clamp: float, draws: Draws) -> Floats:
-        """Sum the clamped alpha_i log p_i over records, in every draw (S,)."""
+        """Return the log pseudo likelihood in every draw (S,): the sum of the clamped contributions alpha_i log p_i."""
         out = np.zeros(draws.size)
         for block in blocks(np.arange(len(records.y)), 1, draws.size):
             here = block[alpha[block] > 0]
@@ -364,7 +367,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     # ---- densities
 
     def _logs(self, records: MixtureRecords, block: Codes, draws: Draws) -> Floats:
-        """Return log p of the records of a block in every draw: (records, S)."""
+        """Return the log density of the records ``block`` in every draw: (records, S)."""
         values, kept = draws.values, block[~records.zero[block]]
         row, number = np.unique(records.row[kept], return_inverse=True)
         nothing = np.empty((0, 0, 0))
@@ -405,7 +408,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         return np.where(np.isfinite(out), out, np.inf)
 
     def log_ratio(self, records: MixtureRecords, before: Floats, after: Floats, draws: Draws) -> Floats:
-        """Return the change (S,) of the log pseudo likelihood if the weights change from ``before`` to ``after``."""
+        """Return the change (S,) of the log pseudo likelihood if privacy weights ``before`` become ``after``."""
         out = np.zeros(draws.size)
         for block in blocks(np.arange(len(records.y)), 1, draws.size):
             here = block[after[block] != before[block]]
@@ -413,13 +416,16 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         return out
 
     def log_density(self, records: MixtureRecords, draws: Draws) -> Floats:
-        """Return log p(record | draw) (S, n)."""
+        """Return the log density log p(record | draw) of each record in each draw: (S, n)."""
         return self._logs(records, np.arange(records.n), draws).T
 
     # ---- simulation and summaries
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """Draw one synthetic data set: zeros and y* from the model, with public weights or smoothed weights."""
+        """Draw one synthetic data set: outcomes, zeros included, and weights.
+
+        Public weights are kept.  Modelled weights are smoothed: exp E(log weight | synthetic outcome).
+        """
         values, X, pattern = {name: v[0] for name, v in draw.values.items()}, public.X, public.row
         n, mean = len(pattern), X @ values["b"].T
         zero = rng.random(n) < expit(X @ values["zero"])[pattern] if self.zeros else np.zeros(n, dtype=bool)

@@ -48,7 +48,10 @@ DEGREES = 3.0  # degrees of freedom of the half-t priors of scales (eq. 5-6)
 
 @compiled
 def _normal_logs(x: Floats, row: Codes, t: Floats, u: Floats, coefficients: Floats, sd: float, out: Floats) -> None:
-    """Set out_i to log N(t_i; x_i b + g u_i, sd^2).  ``coefficients`` are b and, if u is not empty, g."""
+    """Set out_i to the log normal density of t_i given predictors and u_i: log N(t_i; x_i b + g u_i, sd^2).
+
+    ``coefficients`` are b and, if ``u`` is not empty, g.  ``row`` is the row of ``x`` of each record.
+    """
     R = x.shape[1]
     mean = x @ np.ascontiguousarray(coefficients[:R])
     c, half, slope = -np.log(sd) - HALF_LOG_2PI, -0.5 / sd**2, coefficients[R:].sum()  # sum of one or no number
@@ -59,7 +62,7 @@ def _normal_logs(x: Floats, row: Codes, t: Floats, u: Floats, coefficients: Floa
 
 @vectorised_sum
 def _sum_of_contributions(alpha: Floats, log_p: Floats, other: Floats, clamp: float) -> float:
-    """Sum the contributions h_i = clamp(alpha_i (log_p_i + other_i), -M, M)."""
+    """Sum the clamped contributions of records to the log pseudo likelihood: clamp(alpha_i (log_p_i + other_i))."""
     total = 0.0
     if np.isinf(clamp):
         for i in range(alpha.size):
@@ -72,7 +75,7 @@ def _sum_of_contributions(alpha: Floats, log_p: Floats, other: Floats, clamp: fl
 
 @vectorised_sum
 def _sum_of_participants(takes: Floats, log_S: Floats) -> float:
-    """Sum log S_i over the records that take part."""
+    """Sum the log densities log S_i over the records that take part in the regressions of components."""
     total = 0.0
     for i in range(takes.size):
         total += takes[i] * log_S[i]
@@ -81,7 +84,10 @@ def _sum_of_participants(takes: Floats, log_S: Floats) -> float:
 
 @compiled
 def _others(state: State, k: int, out: Floats) -> None:
-    """Set out_i to S_i - a_ik, computed as a sum over the other components, because a difference would lose digits."""
+    """Set out_i to the density of record i without component k: the sum of share times density over other components.
+
+    A difference between the full density and component k would lose digits.
+    """
     out[:] = 0.0
     for j in range(state.log_share.size):
         if j != k:
@@ -92,7 +98,11 @@ def _others(state: State, k: int, out: Floats) -> None:
 
 @compiled
 def _remainder(records: KernelRecords, state: State, others: Floats, k: int, y_log: Floats, w_log: Floats) -> float:
-    """Return the log remainder that the log densities ``y_log`` and ``w_log`` of component k would give."""
+    """Return the log remainder of the target, if ``y_log`` and ``w_log`` were the log densities of component k.
+
+    The remainder is the target density divided by the posterior of a mixture with known components.  ``others`` (n,)
+    are the densities of records without component k.
+    """
     n, share = y_log.size, np.exp(state.log_share[k])
     S, log_S = np.empty(n), np.empty(n)
     fast_exp(y_log + w_log if w_log.size else y_log, S)
@@ -105,7 +115,11 @@ def _remainder(records: KernelRecords, state: State, others: Floats, k: int, y_l
 
 @compiled
 def _zeros_remainder(records: KernelRecords, state: State, w_log: Floats) -> float:
-    """Return the log remainder that the log densities ``w_log`` of the weights of zeros would give."""
+    """Return the log remainder of the target for zeros, if ``w_log`` were the log densities of their survey weights.
+
+    Zeros are records whose outcome is 0.  Their contributions to the log pseudo likelihood are summed, and the log
+    density of their weights, as used in the proposals of the regression, is subtracted.
+    """
     total = _sum_of_contributions(records.alpha0, w_log, state.log_zero[records.row0], records.clamp)
     return total - _sum_of_participants(records.part0, w_log)
 
@@ -114,7 +128,11 @@ def _zeros_remainder(records: KernelRecords, state: State, w_log: Floats) -> flo
 def _reference(
     x: Floats, row: Codes, t: Floats, u: Floats, v: Floats, z: Codes, k: int, sd: float, scale: Floats, centre: Floats
 ) -> tuple[Floats, Floats]:
-    """Return the mean of the coefficients of component k given z, and the Cholesky factor of their precision."""
+    """Return the normal distribution of the coefficients of component k, given the components z of all records.
+
+    The results are the mean and the Cholesky factor of the precision.  The regression is of t on x and u, with weights
+    v, residual standard deviation ``sd``, prior standard deviations ``scale`` and prior means ``centre``.
+    """
     G, R = x.shape
     P = scale.size
     weight, sum_t, sum_u = np.zeros(G), np.zeros(G), np.zeros(G)
@@ -156,7 +174,7 @@ def _reference(
 
 @compiled
 def _log_prior_of_scale(log_sd: float, least: float) -> float:
-    """Return the log prior density of log sd, where sd is half-t and at least ``least``."""
+    """Return the log prior density of log sd, where sd is half-t distributed and at least ``least``."""
     sd = np.exp(log_sd)
     if sd < least:
         return -np.inf
@@ -165,7 +183,10 @@ def _log_prior_of_scale(log_sd: float, least: float) -> float:
 
 @compiled
 def _draw_scales(b: Floats, scale: Floats, centre: Floats, common: bool, rng: np.random.Generator) -> None:
-    """Draw the prior scales of the coefficients b (K, P) by slice sampling, and the prior means if ``common``."""
+    """Draw the prior standard deviations of the coefficients b (K, P) by slice sampling.
+
+    If ``common``, the prior means of the coefficients are drawn, too.
+    """
     K, width = len(b), 2.0 / np.sqrt(2.0 * len(b))
     for a in range(scale.size):
         if common:
@@ -224,7 +245,10 @@ def _regression(records: KernelRecords, state: State, k: int, for_weight: bool) 
 def _regression_remainder(
     records: KernelRecords, state: State, reg: Regression, others: Floats, log_p: Floats
 ) -> float:  # fmt: skip
-    """Return the log remainder that the log densities ``log_p`` of this regression would give."""
+    """Return the log remainder of the target, if ``log_p`` were the log densities of the regression.
+
+    The remainder is the target density divided by the posterior of a mixture with known components.
+    """
     if reg.zeros:
         return _zeros_remainder(records, state, log_p)
     return _remainder(records, state, others, reg.k, log_p, reg.other)
@@ -247,9 +271,11 @@ def _draw_regression(
 def _draw_coefficients(
     records: KernelRecords, state: State, reg: Regression, others: Floats, rng: np.random.Generator
 ) -> float:
-    """Draw coefficients by elliptical slice sampling, and return the log remainder.
+    """Draw the coefficients of one regression by elliptical slice sampling, and return the log remainder afterwards.
 
-    Proposals are from the normal distribution of the coefficients given z.
+    Proposals are from the normal distribution of the coefficients given the components z of all records.  The remainder
+    is what the target density has beyond this distribution.  ``others`` (n,) are densities without the regression's
+    component.
     """
     sd = reg.sds[reg.k]
     mean, root = _reference(records.x, reg.row, reg.t, reg.u, reg.v, reg.z, reg.k, sd, reg.scale, reg.centre)
@@ -285,7 +311,10 @@ def _draw_coefficients(
 def _draw_sd(
     records: KernelRecords, state: State, reg: Regression, others: Floats, left: float, rng: np.random.Generator
 ) -> None:
-    """Draw a residual standard deviation by elliptical slice sampling of its log; ``left`` is the log remainder now."""
+    """Draw the residual standard deviation of one regression by elliptical slice sampling of its log.
+
+    ``left`` is the log remainder now: what the log target density has beyond the distribution of proposals.
+    """
     new = np.empty(reg.t.size)
     _normal_logs(records.x, reg.row, reg.t, reg.u, reg.coefficients, 1.0, new)
     weight = squares = 0.0
@@ -328,7 +357,11 @@ def _draw_sd(
 
 @compiled
 def _sd_log_density(log_sd: float, weight: float, squares: float, least: float) -> float:
-    """Return the log density of log sd, given coefficients and z, under the first factor of the target alone."""
+    """Return the log density of a log residual standard deviation, given coefficients and components of records.
+
+    This is the first factor of the target, a mixture with known components, without the remainder.  ``weight`` is the
+    number of records, and ``squares`` the sum of their squared residuals.
+    """
     prior = _log_prior_of_scale(log_sd, least)
     return prior if prior == -np.inf else prior - weight * log_sd - squares / 2 * np.exp(-2 * log_sd)
 
@@ -345,10 +378,11 @@ def _half_t(least: float, rng: np.random.Generator) -> float:
 def _draw_empty(
     records: KernelRecords, state: State, k: int, others: Floats, own: bool, rng: np.random.Generator
 ) -> bool:
-    """Draw an empty component from the prior, and accept the draw by a Metropolis step with the ratio of remainders.
+    """Draw the parameters of an empty component from the prior, and accept the draw by a Metropolis step.
 
-    ``own`` is whether ``others`` (S_i - a_ik) were computed for this component, and not for an earlier component whose
-    densities are negligible.  Return whether ``others`` must be computed again.
+    The step compares the remainder of the target before and after the draw.  ``own`` is True if ``others`` (densities
+    of records without the component) were computed for this component, and False if they are from an earlier component
+    whose densities are negligible.  Return True if ``others`` must be computed again.
     """
     R, both = state.scale.size, records.w.size > 0
     b, c = np.empty(R), np.empty(R + 1)
@@ -384,7 +418,10 @@ def _draw_empty(
 
 @compiled
 def _draw_shares(records: KernelRecords, state: State, rng: np.random.Generator) -> None:
-    """Draw shares from their Dirichlet distribution given z, with a Metropolis step for the ratio of remainders."""
+    """Draw the shares of components given the component of each record, and accept the draw by a Metropolis step.
+
+    Draws are from a Dirichlet distribution.  The step compares the remainder of the target before and after the draw.
+    """
     K = state.log_share.size
     log_share = np.empty(K)
     sizes = np.zeros(K)
@@ -422,7 +459,10 @@ def _log_gamma_variate(shape: float, rng: np.random.Generator) -> float:
 
 @compiled
 def _draw_gamma(state: State, a: float, b: float, steps: int, rng: np.random.Generator) -> None:
-    """Draw the concentration gamma given the shares, by Metropolis steps."""
+    """Draw the concentration gamma of the Dirichlet prior, given the shares of components, by Metropolis steps.
+
+    The prior of gamma is Gamma(a, b).
+    """
     total = state.log_share.sum()
     here = _gamma_log_density(state.gamma[0], total, state.log_share.size, a, b)
     for _ in range(steps):
@@ -441,8 +481,8 @@ def _gamma_log_density(gamma: float, total: float, K: int, a: float, b: float) -
 def _draw_splits(records: KernelRecords, state: State, rng: np.random.Generator) -> None:
     """Pair the components at random, and draw how the two components of each pair divide their joint share.
 
-    The log odds are slice sampled, with z summed out.  One of two similar components can get the whole joint share in
-    one step, so that the other component becomes free for other records.
+    The log odds of the two shares are slice sampled, with the components z of records summed out.  One of two similar
+    components can get the whole joint share in one step, so that the other component becomes free for other records.
     """
     K, n = state.density.shape
     base, order = np.empty(n), np.arange(K)
@@ -497,7 +537,7 @@ def _log_p_of_split(
 
 @compiled
 def _draw_allocations(records: KernelRecords, state: State, rng: np.random.Generator) -> None:
-    """Draw which records take part, and draw the components of these records."""
+    """Draw which records take part in the regressions of components, and draw the components of these records."""
     K, n = state.density.shape
     p, share = np.empty(K), np.exp(state.log_share)
     for i in range(n):
@@ -528,10 +568,10 @@ def _log_odds(x: Floats, zero: Floats, log_zero: Floats, log_other: Floats) -> N
 def _log_p_of_zeros(
     records: KernelRecords, ones: Floats, zeros: Floats, logs: Floats, state: State, log_zero: Floats, log_other: Floats
 ) -> float:
-    """Return the log likelihood of the probabilities of zeros and of other values.
+    """Return the log pseudo likelihood of the log probabilities of zeros (``log_zero``) and of other values.
 
     Without a clamp, only sums of alpha by predictor row are used: ``zeros`` (G,) over records that are zero, and
-    ``ones`` (G,) over other records.  With a clamp, ``logs`` (n,) are used, which are log S_i of the other records.
+    ``ones`` (G,) over other records.  With a clamp, ``logs`` (n,) are used, the log densities of the other records.
     """
     if np.isinf(records.clamp):
         return (ones * log_other).sum() + (zeros * log_zero).sum()
@@ -584,7 +624,10 @@ def _draw_zeros(records: KernelRecords, state: State, mode: Floats, root: Floats
 
 @compiled
 def _inside(records: KernelRecords, state: State) -> None:
-    """Let only records inside the clamp take part from now on.  This changes the first factor, not the target."""
+    """Let only records inside the clamp take part in the regressions of components from now on.
+
+    This changes the distribution of proposals, not the target.
+    """
     S = np.zeros(records.y.size)
     for k in range(state.log_share.size):
         S += np.exp(state.log_share[k]) * state.density[k]
@@ -598,7 +641,7 @@ def _inside(records: KernelRecords, state: State) -> None:
 
 @compiled
 def fill(records: KernelRecords, state: State) -> None:
-    """Compute all log densities of a state from its parameters."""
+    """Compute all log densities of a chain's state from its parameters."""
     _log_odds(records.x, state.zero, state.log_zero, state.log_other)
     if not records.zeros:
         state.log_other[:] = 0.0
@@ -619,9 +662,10 @@ def sample(
     records: KernelRecords, state: State, mode: Floats, root: Floats, warmup: int, draws: int, sweeps: int,
     rng: np.random.Generator, kept: Kept,
 ) -> None:  # fmt: skip
-    """Run one chain with ``sweeps`` per draw, and write the draws to ``kept``.
+    """Run one chain with ``sweeps`` sweeps per draw, and write the draws to ``kept``.
 
-    ``mode`` and ``root`` are from :func:`surveysynth.models.mixture.chain.zero_odds`.
+    ``mode`` and ``root`` are the normal approximation of the log odds of a zero, from
+    :func:`surveysynth.models.mixture.chain.zero_odds`.
     """
     K, others = state.log_share.size, np.zeros(records.y.size)
     for step in range((warmup + draws) * sweeps):

@@ -43,7 +43,7 @@ class KernelRecords(NamedTuple):
 
 
 class State(NamedTuple):
-    """The current point of a chain, changed in place.
+    """The current point of a Markov chain of a mixture, changed in place.
 
     n records are not zero and n0 are zero.  Each of K components has a regression of y on the predictors, and a
     regression of the log weight on the predictors and y.  The last regression of the log weight is of zeros.
@@ -72,7 +72,10 @@ class State(NamedTuple):
 
 
 class Regression(NamedTuple):
-    """The regression of t on the predictors and u in component k, where t is y or the log weight."""
+    """The regression of t on the predictors and u in component k.
+
+    t is y, and u is empty; or t is the log weight, and u is y.
+    """
 
     k: int
     zeros: bool  # whether this is the regression of the log weight of zeros; all zeros belong to it
@@ -92,7 +95,7 @@ class Regression(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """Arrays for the draws of a chain: ``share`` (draws, K), and others with the names of :class:`State`."""
+    """Arrays to which a chain writes its draws: ``share`` (draws, K), and others with the names of :class:`State`."""
 
     share: Floats
     b: Floats

@@ -1,14 +1,14 @@
-"""Confidential categorical columns: multinomial counts with a Dirichlet prior.
+"""Confidential categorical columns: multinomial counts with a Dirichlet prior, in cells of public predictors.
 
-All categorical columns are crossed to one category k = 0 ... K - 1.  The G public cells g are the combinations of
+All categorical columns are combined to one category k = 0 ... K - 1.  The G public cells g are the combinations of
 discrete predictors.  Given the public cell of record i, its category is multinomial,
 
     P(k_i = k | g_i = g) = p_g[k],    p_g ~ Dirichlet(1/K, ..., 1/K),
 
 so that a record has the density p_g[k] p(y, w | x, k), with the normal density p(y, w | x, k) of the other outcomes.
-The pseudo likelihood raises p_g[k] to the power alpha_i, so a fit needs only n_g[k], the sum of alpha over the records
-of cell g in category k.  The pseudo posterior p_g ~ Dirichlet(1/K + n_g[1], ..., 1/K + n_g[K]) does not depend on the
-normal part.  The shares p_g are drawn without Markov chains.
+The pseudo likelihood raises p_g[k] to the power of the privacy weight alpha_i.  So a fit needs only n_g[k], the sum of
+alpha over the records of cell g in category k.  The pseudo posterior p_g ~ Dirichlet(1/K + n_g[1], ..., 1/K + n_g[K])
+does not depend on the normal part.  The shares p_g are drawn without Markov chains.
 
 The prior counts as much as one record per cell, for any number of categories (Perks 1947).
 """
@@ -38,7 +38,7 @@ BLOCK = 4_000_000  # numbers in a block of draws
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class Cells:
-    """The levels of crossed categorical columns, and the public cell of each record.
+    """The levels of categorical columns, and the public cell of each record: its combination of discrete predictors.
 
     Attributes
     ----------
@@ -64,11 +64,11 @@ class Cells:
 
     @property
     def K(self) -> int:
-        """Number of categories, including those that do not occur."""
+        """Number of categories: all combinations of levels of the columns, including those that do not occur."""
         return int(np.prod(self.sizes))
 
     def columns(self, category: Codes) -> dict[str, pd.Series]:
-        """Return the original columns, in the types of the file, for crossed categories (n,)."""
+        """Return the original columns, in the types of the file, for combined categories (n,)."""
         codes = np.unravel_index(category, self.sizes)
         return {
             name: pd.Series(levels.take(code), dtype=levels.dtype)
@@ -90,22 +90,22 @@ class Categories(Cells):
 
     @property
     def public(self) -> Cells:
-        """The public part, without the categories of the records."""
+        """The public cells of the records, without the confidential categories."""
         return Cells(self.names, self.levels, self.cell, self.cells)
 
     def subset(self, records: Codes) -> Categories:
-        """Return the categories of selected records."""
+        """Return the public cells and categories of selected records."""
         return replace(self, cell=self.cell[records], category=self.category[records])
 
     def counts(self, alpha: Floats) -> Floats:
-        """Sum alpha (n,) in each cell and category: (G, K)."""
+        """Sum privacy weights alpha (n,) over the records of each cell and category: (G, K)."""
         pair = self.cell * self.K + self.category
         sums = np.bincount(pair, alpha, self.cells * self.K)
         return np.asarray(sums, dtype=np.float64).reshape(self.cells, self.K)
 
 
 def crossed(design: SurveyDesign, columns: Sequence[str], predictors: Sequence[str]) -> Categories:
-    """Cross categorical columns to one category, and number the cells of discrete public predictors.
+    """Combine categorical columns to one category per record, and number the cells of discrete public predictors.
 
     Parameters
     ----------
@@ -151,8 +151,9 @@ def crossed(design: SurveyDesign, columns: Sequence[str], predictors: Sequence[s
 
 
 def draw_log_shares(counts: Floats, size: int, rng: np.random.Generator) -> Floats:
-    """Draw log p_g independently, where p_g ~ Dirichlet(1/K + counts_g): (size, G, K).
+    """Draw the log shares of K categories in G public cells from their posterior: (size, G, K).
 
+    The shares of cell g are p_g ~ Dirichlet(1/K + counts_g), where ``counts`` (G, K) are sums of privacy weights.
     Shares are gamma variables divided by their sum.  A gamma variable with the small shape 1/K may underflow, so its
     logarithm is drawn: log Gamma(a) = log Gamma(a + 1) + log(U) / a in distribution, with U uniform on (0, 1).
 
@@ -185,18 +186,22 @@ def refuse_large(size: int, numbers: int, what: str) -> None:
 
 
 def log_likelihood(counts: Floats, log_shares: Floats) -> Floats:
-    """Return sum_i alpha_i log p(category i | cell i, draw) (S,), given the sums of alpha in ``counts`` (G, K)."""
+    """Return the log pseudo likelihood of the categories in each of S draws: sum_i alpha_i log p(category i | cell i).
+
+    ``counts`` (G, K) are the sums of privacy weights alpha by cell and category, and ``log_shares`` (S, G, K) the
+    draws.
+    """
     return np.asarray(log_shares.reshape(len(log_shares), -1) @ counts.ravel())
 
 
 def log_share(log_shares: Floats, cell: Codes, category: Codes) -> Floats:
-    """Return log p_g[k] (n, S) in every draw for n pairs of a cell g and a category k."""
+    """Return the log share of category k in cell g, in S draws, for n pairs of a cell and a category: (n, S)."""
     G, K = log_shares.shape[1:]
     return np.ascontiguousarray(np.take(log_shares.reshape(-1, G * K), cell * K + category, axis=1).T)
 
 
 def simulate(log_shares: Floats, row: Codes, rng: np.random.Generator) -> Codes:
-    """Draw the categories (n,) of records, given log shares (G, K) and the row of ``log_shares`` of each record (n,).
+    """Draw the category of each of n records.  Row ``row`` of ``log_shares`` (G, K) has the log shares for a record.
 
     Multinomial counts are drawn first, and then assigned to the records of each row in random order.
     """

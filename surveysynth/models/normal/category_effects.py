@@ -6,7 +6,8 @@ In PSU c of stratum h the shares of :mod:`surveysynth.models.normal.categories` 
 
 where z is standard normal and sigma half-normal(0, 1).  sigma is the standard deviation of an effect on the log odds of
 any two categories, so the order of the categories does not matter.  ``stan/categories.stan`` samples the posterior
-given sums of alpha.  Its computing time is proportional to the number of pairs of a PSU and a cell that occur.
+given sums of the privacy weights alpha.  Its computing time is proportional to the number of pairs of a PSU and a cell
+that occur.
 
 Shapes: S draws, G cells, K categories, C groups (PSUs, or strata if only strata have effects).  ``levels`` is 2 if both
 PSUs and strata have effects, and 1 otherwise; H is the number of strata, if there are two levels.
@@ -37,7 +38,7 @@ NEWTON_STEPS = 20  # steps to the mode of the effects, which defines the coordin
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class GroupedCounts:
-    """The sums of alpha over records on which the likelihood with effects depends.
+    """The sums of privacy weights alpha on which the likelihood of shares and effects depends.
 
     Attributes
     ----------
@@ -67,7 +68,7 @@ def grouped_counts(data: Categories, alpha: Floats, groups: Groups) -> GroupedCo
 
 @dataclass(frozen=True)
 class SharesDraws:
-    """Draws of shares and effects.  The draws of a chain are consecutive.
+    """Draws of shares of categories, and of the effects of PSUs and strata.  The draws of a chain are consecutive.
 
     Effects are rounded to single precision.  The rounded effects are the draws, so densities given the draws are exact.
     """
@@ -83,7 +84,7 @@ class SharesDraws:
 
 
 def sample_with_effects(counts: GroupedCounts, sampler: Sampler) -> SharesDraws:
-    """Draw (p, b, sigma) from the alpha-weighted pseudo posterior.
+    """Draw shares of categories, effects of PSUs and strata, and their standard deviations from the pseudo posterior.
 
     Raises
     ------
@@ -106,7 +107,10 @@ def sample_with_effects(counts: GroupedCounts, sampler: Sampler) -> SharesDraws:
 
 
 def _stan_data(counts: GroupedCounts) -> dict[str, object]:
-    """Return the data of ``stan/categories.stan``.  Entries other than counts only define the sampler's coordinates."""
+    """Return the data of ``stan/categories.stan``.
+
+    Sums of privacy weights define the posterior.  All other entries only define coordinates of the sampler.
+    """
     (G, K), C, by_cell = counts.cell.shape, len(counts.group), counts.pair.T.tocsr()
     H = 0 if counts.parent is None else int(counts.parent.max()) + 1
     stratum = np.zeros(C, dtype=np.intp) if counts.parent is None else counts.parent
@@ -128,7 +132,7 @@ def _stan_data(counts: GroupedCounts) -> dict[str, object]:
 
 
 def _quadratic(counts: GroupedCounts, p: Floats) -> tuple[Floats, Floats, Floats]:
-    """Approximate the log likelihood of effects by pull e - information e^2 / 2, given shares p (G, K).
+    """Approximate the log likelihood of effects e by parabolas, given shares p (G, K): pull e - information e^2 / 2.
 
     Returns
     -------
@@ -154,9 +158,10 @@ def _quadratic(counts: GroupedCounts, p: Floats) -> tuple[Floats, Floats, Floats
 
 
 def _mirror(information: Floats) -> Floats:
-    """Return Householder vectors that map a common shift of each column's effects to the first coordinate.
+    """Return vectors of Householder reflections, one for each column of effects, for the coordinates of the sampler.
 
-    Effects are in units of their posterior standard deviation.
+    A reflection maps a shift that all groups have in common to the first coordinate.  Effects are in units of their
+    posterior standard deviation.
     """
     w = np.sqrt(1 / TYPICAL + information)
     w = w / np.linalg.norm(w, axis=0)
@@ -166,19 +171,23 @@ def _mirror(information: Floats) -> Floats:
 
 
 def _sums(x: Floats, parent: Codes) -> Floats:
-    """Sum x (C, D) over the groups of each parent: (H, D)."""
+    """Sum x (C, D) over the PSUs of each stratum: (H, D).  ``parent`` (C,) is the stratum of each PSU."""
     return np.asarray(csr_array((np.ones(len(x)), (parent, np.arange(len(x))))) @ x)
 
 
 def _spread(information: Floats) -> float:
-    """Return an approximate standard error of sigma: near 0, the Fisher information of sigma^2 is sum I^2 / 2."""
+    """Return an approximate standard error of sigma, the standard deviation of effects.
+
+    Near 0, the Fisher information of sigma^2 is sum I^2 / 2, where I is the ``information`` on each effect.
+    """
     return min(1.0, 0.5 * (4 / max(float((information**2).sum()), 1e-9)) ** 0.25)
 
 
 def log_likelihood_with_effects(counts: GroupedCounts, log_shares: Floats, b: NDArray[np.float32]) -> Floats:
-    """Return sum_i alpha_i log p(category i | cell i, group i, draw) (S,); alpha may be negative.
+    """Return the log pseudo likelihood of the categories (S,): sum_i alpha_i log p(category i | cell i, group i, draw).
 
-    ``log_shares`` (S, G, K) and ``b`` (S, C, K) are draws as in :class:`SharesDraws`.
+    ``log_shares`` (S, G, K) and ``b`` (S, C, K) are draws of log shares and of effects of groups, as in
+    :class:`SharesDraws`.  The privacy weights alpha may be negative.
     """
     pair, S = counts.pair.tocoo(), len(b)
     cell, psu = (np.asarray(code, dtype=np.intp) for code in (pair.col, pair.row))
@@ -193,14 +202,20 @@ def log_likelihood_with_effects(counts: GroupedCounts, log_shares: Floats, b: ND
 def log_share_with_effects(
     log_shares: Floats, b: NDArray[np.float32], cell: Codes, category: Codes, psu: Codes
 ) -> Floats:
-    """Return log p_gc[k] (n, S) in every draw for n triples of cell g, category k and PSU c."""
+    """Return the log share of category k in cell g and PSU c, in S draws, for n such triples: (n, S).
+
+    ``b`` (S, C, K) are draws of the effects of PSUs.
+    """
     C, K = b.shape[1:]
     effect = np.take(b.reshape(-1, C * K), psu * K + category, axis=1) - _log_normalizer(log_shares, b, cell, psu)
     return np.asarray(log_share(log_shares, cell, category) + effect.T)
 
 
 def _log_normalizer(log_shares: Floats, b: NDArray[np.float32], cell: Codes, psu: Codes) -> Floats:
-    """Return log sum_k p_g[k] exp(b_c[k]) (S, n) for n pairs of a cell g and a PSU c."""
+    """Return the log of the sum of p_g[k] exp(b_c[k]) over categories k, in S draws: (S, n).
+
+    It is computed for n pairs of a cell g with shares p_g and a PSU c with effects b_c.
+    """
     total = np.zeros((len(b), len(cell)))
     for k in range(b.shape[2]):  # one category at a time needs no array of draws, pairs and categories
         total += np.exp(np.take(log_shares[:, :, k], cell, axis=1) + np.take(b[:, :, k], psu, axis=1))
@@ -210,10 +225,10 @@ def _log_normalizer(log_shares: Floats, b: NDArray[np.float32], cell: Codes, psu
 def new_effects(
     sigma: Floats, strata: NDArray[np.float32] | None, K: int, groups: Groups, rng: np.random.Generator
 ) -> Floats:
-    """Draw total effects (C, K) of new PSUs, for one draw of the parameters.
+    """Draw the effects (C, K) of new PSUs on log shares, each the sum of the effects of the PSU and of its stratum.
 
     PSUs are a sample, so their effects are drawn anew.  All strata are in the sample, so their effects ``strata`` (H,
-    K) are kept.  ``sigma`` (levels,) are the standard deviations of effects.
+    K) are kept.  ``sigma`` (levels,) is one draw of the standard deviations of effects.
     """
     z = rng.standard_normal((groups.size, K))
     effect = sigma[0] / np.sqrt(2) * (z - z.mean(axis=1, keepdims=True))
@@ -223,7 +238,10 @@ def new_effects(
 
 
 def simulate_with_effects(log_shares: Floats, b: Floats, cell: Codes, psu: Codes, rng: np.random.Generator) -> Codes:
-    """Draw the categories (n,) of records, given one draw of log shares (G, K) and of total effects b (C, K)."""
+    """Draw the categories (n,) of records, given one draw of log shares (G, K) and of effects b (C, K) of PSUs.
+
+    The effects of PSUs include those of their strata.
+    """
     G = len(log_shares)
     pair, row = occurring(psu * G + cell, len(b) * G)
     shares = log_shares[pair % G] + b[pair // G]

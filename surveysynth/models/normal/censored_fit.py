@@ -48,7 +48,7 @@ STARTS, AROUND = 4, 12  # public starts of the search for modes, and points arou
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class DistinctRecords:
-    """The distinct records with alpha > 0 and their counts, sorted by predictor row.
+    """The distinct records with a privacy weight alpha > 0 and their counts, sorted by predictor row.
 
     ``X`` (G, K) are distinct predictor rows.  Each distinct record has the number ``pattern`` of its row of X, values
     ``Y`` (n, D), the log ratio ``base`` of record density to normal density, ``alpha``, and the ``count`` of records
@@ -63,11 +63,11 @@ class DistinctRecords:
     count: Floats
 
     def residuals(self, B: Floats, L: Floats) -> Floats:
-        """Return standardized residuals L^-1 (y_i - B'x_i) (n, D)."""
+        """Return residuals L^-1 (y_i - B'x_i) (n, D), given coefficients B and the Cholesky factor L of Sigma."""
         return np.asarray(np.linalg.solve(L, (self.Y - (self.X @ B)[self.pattern]).T).T, dtype=np.float64)
 
     def contributions(self, B: Floats, L: Floats) -> Floats:
-        """Return the contributions alpha_i log p_i (n,), before the clamp."""
+        """Return the contributions alpha_i log p_i of records to the log pseudo likelihood (n,), before the clamp."""
         log_p = self.base + log_height(L) - 0.5 * (self.residuals(B, L) ** 2).sum(axis=1)
         return np.asarray(self.alpha * log_p)
 
@@ -78,7 +78,11 @@ class DistinctRecords:
 
 @dataclass(frozen=True, repr=False)
 class Pilot:
-    """Least squares of the records inside the clamp: statistics, B (K, D) and the Cholesky factor L (D, D) of Sigma."""
+    """The pilot fit, by least squares of the records inside the clamp, from which Markov chains start.
+
+    ``B`` (K, D) are the coefficients, and ``L`` (D, D) is the Cholesky factor of the residual covariance Sigma.  ``A``,
+    ``R``, ``Z0`` and ``S0`` are the sufficient statistics of :mod:`.joint_regression`.
+    """
 
     A: float
     R: Floats
@@ -98,13 +102,16 @@ def distinct_records(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, base: 
 
 
 def public_start(K: int, D: int, rng: np.random.Generator) -> Point:
-    """Draw a point from the priors: coefficients N(0, 100), standard deviations half-t(3, 0, 10) but at least 0.1."""
+    """Draw a start of the search for modes from the priors, without use of the file.
+
+    Coefficients are N(0, 100).  Residual standard deviations are half-t(3, 0, 10), but at least 0.1.
+    """
     scales = np.maximum(10 * np.abs(rng.standard_t(3, D)), 0.1)
     return 10 * rng.standard_normal((K, D)), np.diag(scales)
 
 
 def descent(records: DistinctRecords, rng: np.random.Generator) -> Point:
-    """Approach the file from a public start by Gibbs steps of a regression with t errors.  Return the last point.
+    """Move from a public random start to a point near the file, by Gibbs steps of a regression with t errors.
 
     t errors bound the influence of a record.  A t error is normal with a random precision factor q.  Given q, (B,
     Sigma) is drawn from its posterior under a flat prior.
@@ -205,7 +212,7 @@ def only_mode(records: DistinctRecords, bound: float, rng: np.random.Generator) 
 
 
 def _around(records: DistinctRecords, inverse: Floats, place: Point, rng: np.random.Generator) -> Point:
-    """Return a random point near ``place``, as in the elemental starts of robust regression (Rousseeuw 1984).
+    """Return a random start near ``place``, as in the elemental starts of robust regression (Rousseeuw 1984).
 
     The coefficients are fitted to one random record of each predictor row, or all fitted values are shifted by the
     residual of one random record.  Sigma is smaller than at ``place``.  ``inverse`` (K, G) is the pseudo-inverse of X.
@@ -221,7 +228,7 @@ def _around(records: DistinctRecords, inverse: Floats, place: Point, rng: np.ran
 
 
 def _log_probability(records: DistinctRecords, mode: Pilot, bound: float) -> float:
-    """Approximate the log probability of a mode, up to a constant, by its log height plus its log volume.
+    """Approximate the log probability of a mode, up to a constant: log density at the mode plus log volume around it.
 
     Coefficients have the prior N(0, 100).
     """

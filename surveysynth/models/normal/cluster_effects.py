@@ -2,9 +2,9 @@
 
     Y_i = B' x_i + v_h(i) + u_c(i) + e_i,   e ~ N(0, Sigma),  u_c ~ N(0, T_1),  v_h ~ N(0, T_2),
 
-for PSU c in stratum h.  The density p(Y_i | x_i, B, u, v, Sigma) of a record is raised to the power alpha_i.  Write
-Sigma = L L' and T_k = L diag(tau_k) L'.  In the coordinates l_j' Y, where l_j' is a row of L^-1, column j is a
-univariate mixed model with unit error variance and effects of variance tau_1j and tau_2j.
+for PSU c in stratum h.  The density p(Y_i | x_i, B, u, v, Sigma) of a record is raised to the power of its privacy
+weight alpha_i.  Write Sigma = L L' and T_k = L diag(tau_k) L'.  In the coordinates l_j' Y, where l_j' is a row of L^-1,
+column j is a univariate mixed model with unit error variance and effects of variance tau_1j and tau_2j.
 
 Given (B, L, tau), effects are normal.  Effects are drawn exactly or integrated out of the likelihood.  Both need only
 sums over the records of each PSU.  :mod:`surveysynth.models.normal.variance_components` draws (B, L, tau).
@@ -33,15 +33,16 @@ BLOCK = 4_000_000  # numbers in a block of draws
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class GroupedStatistics:
-    """The sums over records on which the likelihood with effects depends.
+    """The sums over records on which the likelihood with effects of PSUs or strata (groups) depends.
 
     Attributes
     ----------
     total : SufficientStatistics
+        Sums over all records.
     a : float array (C,)
-        Sums of alpha over the records of each group.
+        Sums of the privacy weights alpha over the records of each group.
     s, t : float arrays (C, K), (C, D)
-        Sums of alpha x and of alpha Y over the records of each group.
+        Sums of alpha x and of alpha Y over the records of each group, with predictors x and modelled values Y.
     parent : int array (C,) or None
         Stratum of each group, if there are two levels.
     """
@@ -54,7 +55,7 @@ class GroupedStatistics:
 
 
 def grouped_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, groups: Groups) -> GroupedStatistics:
-    """Sum over the records of each group, in O(n D + C K) memory.
+    """Compute the sums over the records of each group (PSU or stratum), in O(n D + C K) memory.
 
     Parameters
     ----------
@@ -65,7 +66,9 @@ def grouped_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, grou
     Y : float array (n, D)
         Values on the working scale.
     alpha : float array (n,)
+        Privacy weights.
     groups : Groups
+        The group of each record, and the stratum of each group.
     """
     C = groups.size
 
@@ -78,17 +81,20 @@ def grouped_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, grou
 
 
 def draw_strata(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Floats, rng: np.random.Generator) -> Singles:
-    """Draw the effects of strata exactly, given (B, L, tau), with effects of PSUs integrated out.
+    """Draw the effects of strata exactly, given S draws of the parameters, with effects of PSUs integrated out.
 
     Parameters
     ----------
+    statistics : GroupedStatistics
+        Sums over the records of each group.
     B, L, tau : float arrays (S, K, D), (S, D, D), (S, levels, D)
+        Draws of the coefficients, of the Cholesky factor of the residual covariance, and of the variance ratios.
 
     Returns
     -------
     float32 array (S, H, D)
-        The draws are the rounded effects, so densities given the draws are exact.  With one level, H is the number of
-        groups.
+        The draws are the rounded effects, so densities given the draws are exact.  If only strata have effects, H is
+        the number of groups.
     """
     C, D = len(statistics.a), L.shape[1]
     member = None if statistics.parent is None else membership(statistics.parent)
@@ -107,13 +113,16 @@ def draw_strata(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Floats
 
 
 def log_likelihood(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Floats, above: Singles | None) -> Floats:
-    """Return the log pseudo likelihood (S,), with the effects of the groups integrated out.
+    """Return the log pseudo likelihood in each of S draws (S,), with the effects of the groups integrated out.
 
     Parameters
     ----------
+    statistics : GroupedStatistics
+        Sums over the records of each group: each PSU, or each stratum if only strata have effects.
     B, L, tau : float arrays (S, K, D), (S, D, D), (S, levels, D)
+        Draws of the coefficients, of the Cholesky factor of the residual covariance, and of the variance ratios.
     above : float32 array (S, H, D) or None
-        Effects of strata, if there are two levels.  The likelihood is conditional on these.
+        Effects of strata, if PSUs and strata have effects.  The likelihood is conditional on the effects of strata.
     """
     total, C, D = statistics.total, len(statistics.a), L.shape[1]
     a, sums = statistics.a[:, None], np.hstack([statistics.t, statistics.s])
@@ -138,42 +147,42 @@ def log_likelihood(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Flo
 
 
 def log_likelihood_without_effects(statistics: SufficientStatistics, B: Floats, L: Floats) -> Floats:
-    """Return the log pseudo likelihood (S,) of a model without effects."""
+    """Return the log pseudo likelihood (S,) of a model without effects of PSUs and strata, in each of S draws."""
     S, K, D = B.shape
     nobody = GroupedStatistics(statistics, np.empty(0), np.empty((0, K)), np.empty((0, D)), None)
     return log_likelihood(nobody, B, L, np.zeros((S, 1, D)), None)
 
 
 def _contrast(B: Floats) -> Floats:
-    """Return the matrix (S, D + K, D) that maps [Y, x] to Y - B' x."""
+    """Return matrices (S, D + K, D) that turn values and predictors [Y, x] into residuals Y - B' x, one for each B."""
     S, _, D = B.shape
     return np.concatenate([np.broadcast_to(np.eye(D), (S, D, D)), -B], axis=1)
 
 
 def _residual_sums(sums: Floats, B: Floats, L: Floats) -> Floats:
-    """Sum alpha l_j' (Y - B' x) over the records of each group: (S, C, D)."""
+    """Sum alpha l_j' (Y - B' x) over the records of each group: (S, C, D).  l_j' is row j of L^-1."""
     return np.asarray(sums @ (_contrast(B) @ np.linalg.inv(L).swapaxes(1, 2)))
 
 
 def _draw_means(a: Floats, r: Floats, tau: Floats, rng: np.random.Generator) -> Floats:
-    """Draw means with the prior N(0, tau), given ``a`` records of unit variance with sum r."""
+    """Draw means with the prior N(0, tau), each given ``a`` records with unit variance and sum ``r``."""
     variance = tau / (1 + a * tau)
     return np.asarray(variance * r + np.sqrt(variance) * rng.standard_normal(r.shape))
 
 
 def new_effects(root: Floats, groups: Groups, above: Singles | None, rng: np.random.Generator) -> Floats:
-    """Draw effects (C, D) of new groups, u_c ~ N(0, root root'), plus the effects ``above`` (H, D) of their strata."""
+    """Draw effects (C, D) of new PSUs, u_c ~ N(0, root root'), and add the effects ``above`` (H, D) of their strata."""
     effect = rng.standard_normal((groups.size, len(root))) @ root.T
     return np.asarray(effect if above is None else effect + above[groups.parent])
 
 
 def membership(parent: Codes) -> csr_array:
-    """Return the indicator matrix (H, C) of the groups of each parent."""
+    """Return a 0-1 matrix (H, C): 1 if PSU c belongs to stratum h.  ``parent`` (C,) is the stratum of each PSU."""
     C = len(parent)
     return csr_array((np.ones(C), (parent, np.arange(C))), shape=(int(parent.max()) + 1, C))
 
 
 def _sums(member: csr_array, x: Floats) -> Floats:
-    """Sum x (s, C, D) over the groups of each parent: (s, H, D)."""
+    """Sum x (s, C, D) over the PSUs of each stratum: (s, H, D).  ``member`` (H, C) is 1 if PSU c is in stratum h."""
     s, C, D = x.shape
     return np.asarray(member @ x.swapaxes(0, 1).reshape(C, -1)).reshape(-1, s, D).swapaxes(0, 1)

@@ -154,7 +154,7 @@ class FBP(JointRegression[PopulationRecords]):
 
     @property
     def as_in_paper(self) -> bool:  # type: ignore[override]  # of the options
-        """Whether the smoothed weights of the paper, or its standard errors of counts, are used."""
+        """True if the smoothed weights of the paper, or its standard errors of counts, are used."""
         return "paper" in (self.weights, self.variance)
 
     def prepare(
@@ -203,19 +203,22 @@ class FBP(JointRegression[PopulationRecords]):
         return np.asarray(cells.groupby(list(cells), sort=True).ngroup(), dtype=np.intp)
 
     def log_base(self, records: PopulationRecords, Y: Floats) -> Floats:
-        """Return log(record density / normal density) (n,): w~ = -log pi by eq. 6, or 0 if the weight is public."""
+        """Return log(record density / normal density) (n,), given the values ``Y`` on the working scale.
+
+        By eq. 6 of the paper, this is -log pi = w~, the log weight, or 0 if the weight is public.
+        """
         return Y[:, -1] if records.public_weights is None else np.zeros(len(Y))
 
     def _sample(
         self, records: PopulationRecords, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler
     ) -> Draws:
-        """Draw three parameters by Markov chains, and beta and kappa_x from their exact conditional distribution."""
+        """Draw sigma_y, kappa_y and sigma_pi by Markov chains, and beta and kappa_x from their exact distribution."""
         root, V, z, v, S = _rotated(records, R, Z0, S0)
         fit = sampler.sample("fbp", {"D": len(S), "rank": len(R), "A": A, "root": root, "Z": z, "v": v, "S": S})
         sigma = fit.values["sigma"].reshape(-1, len(S))
 
         def coefficients(target: Floats, tilt: Floats, sd: Floats) -> Floats:
-            """Draw coefficients b (S, K) with the prior N(0, 100), given target ~ N(R b + tilt v, sd^2)."""
+            """Draw coefficients b (S, K) with the prior N(0, 100), given target ~ N(R b + tilt v, sd^2) and v."""
             precision = 1 / sd[:, None] ** 2 + 1 / (BETA_VARIANCE * root**2)
             mean = (target - tilt[:, None] * v) / sd[:, None] ** 2 / precision
             seen = (mean + sampler.rng.standard_normal(mean.shape) / np.sqrt(precision)) / root
@@ -274,9 +277,10 @@ class FBP(JointRegression[PopulationRecords]):
         return super().debias_draws(records, draws, positions, alpha, unit, rng, debias=debias)
 
     def uncensored(self, records: PopulationRecords, draws: Draws, positions: Sequence[int], bound: float) -> Draws:
-        """Correct draws of a censored fit for the clamp, as in :meth:`JointRegression.uncensored`.
+        """Correct draws of a censored fit for the bias by the clamp, as in :meth:`JointRegression.uncensored`.
 
-        If the weight is modelled, the record density has the factor 1 / pi.  Then B is corrected, too.
+        If the weight is modelled, the record density has the factor 1 / pi.  Then the coefficients B are corrected,
+        too.
         """
         if records.public_weights is not None:
             return super().uncensored(records, draws, positions, bound)
@@ -288,13 +292,16 @@ class FBP(JointRegression[PopulationRecords]):
     def variance_factor(
         self, records: PopulationRecords, draws: Draws, positions: Sequence[int], bound: float, *, corrected: bool
     ) -> float | None:
-        """Return :meth:`JointRegression.variance_factor` if the weight is public, and None (unknown) otherwise."""
+        """Return the factor for variances of means under a clamp, as in :meth:`JointRegression.variance_factor`.
+
+        The factor is known only if the weight is public.  Otherwise the result is None.
+        """
         if records.public_weights is None:
             return None
         return super().variance_factor(records, draws, positions, bound, corrected=corrected)
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """Draw one synthetic data set: y* from the population model, with public weights or weights smoothed given y*.
+        """Draw one synthetic data set: y* from the population model, with public weights or smoothed weights, given y*.
 
         Source: Hu, Savitsky & Williams 2022a, section 2.2, eq. 4.
         """
@@ -356,7 +363,10 @@ class FBP(JointRegression[PopulationRecords]):
 def _rotated(
     records: PopulationRecords, R: Floats, Z0: Floats, S0: Floats
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Return root, V (K, K), U' Z0, U' R e and S0, where R = U diag(root) V, with log pi instead of w~."""
+    """Return sufficient statistics of FBP in the coordinates of its sampler, with log pi instead of w~ = -log pi.
+
+    With the singular values ``root`` of R = U diag(root) V, the statistics are root, V (K, K), U' Z0, U' R e and S0.
+    """
     U, root, V = np.linalg.svd(R)
     z, v = U.T @ Z0, U.T @ (R @ records.intercept)
     sign = np.array([1.0, -1.0])[: z.shape[1]]  # log pi = -w~
@@ -374,7 +384,7 @@ def _rising(limits: object) -> bool:
 def to_sample(
     beta: Floats, L_y: Floats, kappa_y: Floats, kappa_x: Floats, sigma_pi: Floats, intercept: Floats
 ) -> tuple[Floats, Floats]:
-    """Convert draws of FBP's parameters to (B, L) of FBS, by the identity in the module's docstring.
+    """Convert draws of FBP's parameters to (B, L) of FBS, the same model in other parameters (see the module).
 
     Parameters
     ----------
@@ -403,7 +413,9 @@ def to_sample(
 
 
 def to_population(B: Floats, L: Floats, intercept: Floats, d: int) -> tuple[Floats, Floats, Floats, Floats, float]:
-    """Convert one draw of FBS's B (K, D) and L (D, D) to FBP's (beta, L_y, kappa_y, kappa_x, sigma_pi).
+    """Convert one draw of FBS's parameters, B (K, D) and the Cholesky factor L (D, D) of Sigma, to FBP's parameters.
+
+    Return beta, L_y, kappa_y, kappa_x and sigma_pi.
 
     If the weight is not modelled (D = d), beta is B, and kappa_y, kappa_x and sigma_pi are 0.
     """

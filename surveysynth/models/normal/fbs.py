@@ -165,7 +165,7 @@ class FBS(JointRegression[JointRecords]):
 
 
 def draw_coefficients(R: Floats, Z0: Floats, L: Floats, root: Floats, rng: np.random.Generator) -> Floats:
-    """Draw B exactly, given the data and S draws of Sigma and the prior scales: one draw of B for each.
+    """Draw the coefficients B exactly, one draw for each of S draws of Sigma and of the prior scales.
 
     Column j of B has the prior covariance root_j root_j'.  Therefore b = blockdiag(root)^-1 vec B has the precision I +
     blockdiag(root)' (Sigma^-1 (x) R'R) blockdiag(root), which is not singular for any rank of R.
@@ -202,9 +202,10 @@ def draw_coefficients(R: Floats, Z0: Floats, L: Floats, root: Floats, rng: np.ra
 
 
 def _coefficient_size(R: Floats, Z0: Floats, Sigma: Floats) -> tuple[Floats, Floats]:
-    """Return the root mean square b (K, D) of each coefficient under a flat prior, and its standard error over b.
+    """Return the typical size b (K, D) of each coefficient, and its standard error divided by b.
 
-    Both only define the coordinates of the sampler (see ``stan/fbs.stan``).
+    The size is the root mean square of the coefficient under a flat prior.  Both results only define the coordinates of
+    the sampler (see ``stan/fbs.stan``).
     """
     inverse = np.linalg.pinv(R)
     unseen = 1 - np.einsum("kr,rk->k", inverse, R) > 1e-6  # coefficients that the data do not inform

@@ -1,4 +1,7 @@
-"""The flat prior p(B, Sigma) ~ |Sigma|^-(D+1)/2, whose posterior is drawn without Markov chains."""
+"""The flat prior p(B, Sigma) ~ |Sigma|^-(D+1)/2, whose posterior is drawn without Markov chains.
+
+B are the coefficients, and Sigma (D, D) is the residual covariance of outcomes and log weight.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,11 @@ FLAT = "p(B, Sigma) ~ |Sigma|^-(D+1)/2"
 def draw_flat(
     records: JointRecords, statistics: SufficientStatistics, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler
 ) -> Draws:
-    """Draw the pseudo posterior exactly: Sigma ~ inverse-Wishart(A - rank, S0), and B | Sigma is matrix normal."""
+    """Draw coefficients B and residual covariance Sigma from the pseudo posterior under the flat prior.
+
+    The draws are exact: Sigma ~ inverse-Wishart(A - rank, S0), and B given Sigma is matrix normal.  A is the sum of
+    privacy weights, and S0 are the residual sums of squares and products.
+    """
     D, size = S0.shape[0], sampler.chains * sampler.draws
     df = statistics.A - len(R)
     inverse = refuse_unseen(records, R)

@@ -23,7 +23,10 @@ Codes = NDArray[np.intp]
 
 
 def refuse_singular(Y: Floats, X: Floats, pattern: Codes, labels: list[str]) -> None:
-    """Raise ModelError if an outcome has no residual variation, because the density would be unbounded."""
+    """Raise ModelError if the predictors determine an outcome or the log weight, or if these determine one another.
+
+    The density would then be unbounded.  A constant outcome is refused, too.
+    """
     statistics = sufficient_statistics(X, pattern, Y - Y.mean(axis=0), np.ones(len(Y)))
     S0 = statistics.reduced()[2]
     total, residual = np.diag(statistics.Q), np.diag(S0)
@@ -56,7 +59,7 @@ def refuse_constant_within(groups: Groups, Y: Floats, labels: list[str]) -> None
 
 
 def refuse_degenerate(S0: Floats, statistics: SufficientStatistics, rank: int) -> None:
-    """Raise ModelError if the privacy-weighted records do not identify Sigma.
+    """Raise ModelError if the privacy-weighted records do not identify Sigma, the residual covariance.
 
     The sum of the privacy weights is too small, or the weighted residuals are (nearly) linearly dependent.
     """
@@ -70,9 +73,10 @@ def refuse_degenerate(S0: Floats, statistics: SufficientStatistics, rank: int) -
 
 
 def refuse_unseen(records: JointRecords, R: Floats) -> Floats:
-    """Return the pseudo-inverse of R (K, rank).
+    """Raise ModelError unless the privacy-weighted records identify the mean of every predictor row.
 
-    Raises ModelError unless the weighted records identify the mean of every predictor row.
+    Return the pseudo-inverse (K, rank) of R, a root of the weighted cross products of predictors: R'R = X' diag(alpha)
+    X.
     """
     inverse = np.linalg.pinv(R)
     outside = np.linalg.norm(records.X - records.X @ inverse @ R, axis=1) > 1e-6 * (
@@ -94,9 +98,10 @@ def refuse_unseen(records: JointRecords, R: Floats) -> Floats:
 
 
 def refuse_censored(records: JointRecords, prior: str, priors: Iterable[str]) -> None:
-    """Raise ModelError for effects, categories and the flat prior, which are not fitted under a clamp.
+    """Raise ModelError if the records or the prior have no censored fit.
 
-    Under a flat prior the censored posterior is improper, because the censored likelihood is bounded away from 0.
+    There is no censored fit with effects of PSUs or strata, with categories, or under the flat prior.  Under a flat
+    prior the censored posterior is improper, because the censored likelihood is bounded away from 0.
     """
     if records.groups is not None:
         raise ModelError(

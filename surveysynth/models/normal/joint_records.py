@@ -49,13 +49,13 @@ class JointPublic(Public):
         return {} if category is None or self.categories is None else self.categories.columns(category)
 
     def rows_of(self, category: Codes | None) -> Codes:
-        """Return the row of X (n,) of each record, given the category of each record, or None without categories."""
+        """Return the row of X of each record (n,).  ``category`` (n,) is None if the model has no categories."""
         return self.row if category is None else self.row + category
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class JointRecords(Records, JointPublic):
-    """Confidential records of FBS and FBP.  y (n, d) are the numeric outcomes on their working scales."""
+    """Confidential records of FBS and FBP.  ``y`` (n, d) are the numeric outcomes on their working scales."""
 
     categories: Categories | None = field(default=None, metadata=EACH)
 

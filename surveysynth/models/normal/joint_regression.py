@@ -82,9 +82,10 @@ J = TypeVar("J", bound=JointRecords)
 class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
     """Common base of FBS and FBP: a synthesizer that models outcomes and log weight jointly, given public predictors.
 
-    Draws hold ``B`` (S, K, D) and ``L`` (S, D, D), the lower Cholesky factor of Sigma.  If PSUs or strata have effects,
-    draws also hold the variance ratios ``tau`` (S, levels, D), and ``T`` (S, D, D), a factor of the covariance of the
-    effects of PSUs.  If strata have effects, ``effects["strata"]`` (S, H, D) are draws of the effects of strata.
+    Draws hold the coefficients ``B`` (S, K, D), and ``L`` (S, D, D), the lower Cholesky factor of the residual
+    covariance Sigma.  If PSUs or strata have effects, draws also hold the variance ratios ``tau`` (S, levels, D), which
+    are variances of effects in units of Sigma, and ``T`` (S, D, D), a factor of the covariance of the effects of PSUs.
+    If strata have effects, ``effects["strata"]`` (S, H, D) are draws of the effects of strata.
     """
 
     outcome: str | Sequence[str]
@@ -150,11 +151,14 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
 
     @property
     def measure(self) -> str:  # type: ignore[override]  # of the transforms
-        """Description of the scale of the density."""
+        """Scale of the density, as the report prints it."""
         return "; ".join(dict.fromkeys(t.describe() for t in self.transforms()))
 
     def pilot(self) -> Self | None:
-        """Return the model with the flat prior, which is fitted in milliseconds, or None if the prior is flat."""
+        """Return the same model with the flat prior, a quick first fit that starts the tuning of privacy weights.
+
+        If this model already has the flat prior, return None.
+        """
         return None if self.prior == "flat" else replace(self, prior="flat")
 
     def note_obstacles(self, design: SurveyDesign, clusters: Clusters, wrong: Obstacles) -> None:
@@ -227,17 +231,22 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return records
 
     def _public_weight(self, design: SurveyDesign, X: Floats, pattern: Codes, groups: Groups | None) -> Floats | None:
-        """Return the survey weight if it was declared public or is a function of public data, or else None."""
+        """Return the survey weight if it was declared public or is a function of public data.  Otherwise, None."""
         if self.weight == "public":
             return design.weights
         return public_weight(design, self.predictor_columns, X, pattern, groups)
 
     def sufficient_statistics(self, records: J, alpha: Floats) -> SufficientStatistics:
-        """Return the sums A, C0, X' diag(alpha) Y and Y' diag(alpha) Y of the module's formulas."""
+        """Return the sums over records from which (B, Sigma) is fitted, weighted by the privacy weights alpha (n,).
+
+        The sums are sum alpha_i, X' diag(alpha) X, X' diag(alpha) Y and Y' diag(alpha) Y.
+        """
         return sufficient_statistics(records.X, records.pattern, records.Y, alpha)
 
     def fit(self, records: J, alpha: Floats, sampler: Sampler) -> Draws:
-        """Draw (B, Sigma) from the alpha-weighted pseudo posterior (Hu, Savitsky & Williams 2022a, eq. 3 and 7).
+        """Draw the parameters of the model from the alpha-weighted pseudo posterior.
+
+        Source: Hu, Savitsky & Williams 2022a, eq. 3 and 7.
 
         Raises
         ------
@@ -250,13 +259,17 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return shares.with_shares(numeric, records, records.categories, alpha, sampler)
 
     def check_censored(self, records: J) -> None:
-        """Raise ModelError for effects of PSUs or strata, categories or a flat prior: they have no censored fit."""
+        """Raise ModelError if the records or the prior have no censored fit.
+
+        There is none with effects of PSUs or strata, with categories, or under the flat prior.
+        """
         refuse_censored(records, self.prior, self.priors)
 
     def censored(self, records: J, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
-        """Draw (B, Sigma) from the censored pseudo posterior, where alpha_i log p_i is clamped to [-bound, bound].
+        """Draw coefficients B and residual covariance Sigma from the censored pseudo posterior.
 
-        Source: Hu, Williams & Savitsky 2025, eq. 3.5-3.6.
+        Every contribution alpha_i log p_i is clamped to [-bound, bound].  Source: Hu, Williams & Savitsky 2025, eq.
+        3.5-3.6.
 
         Raises
         ------
@@ -270,7 +283,10 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return self._sample_censored(records, coordinates(distinct, bound, pilot), pilot, sampler)
 
     def _fit_numeric(self, records: J, alpha: Floats, sampler: Sampler) -> Draws:
-        """Draw (B, Sigma) and effects, for the numeric outcomes and the weight given categories."""
+        """Draw the parameters for the numeric outcomes and the weight, given categories.
+
+        If PSUs or strata have effects, the effects are drawn, too.
+        """
         if records.Y.shape[1] == 0:
             return _nothing(records.X.shape[1], sampler)
         if records.groups is not None:
@@ -296,18 +312,21 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
 
     @abstractmethod
     def _sample(self, records: J, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Draws:
-        """Draw (B, Sigma) by Markov chains under the prior of the model."""
+        """Draw coefficients B and residual covariance Sigma by Markov chains, given the sums A, R, Z0 and S0."""
 
     @abstractmethod
     def _sample_censored(self, records: J, distinct: dict[str, Any], pilot: Pilot, sampler: Sampler) -> Draws:
-        """Draw (B, Sigma) under the censored pseudo likelihood, in coordinates that are scaled by the pilot fit."""
+        """Draw B and Sigma under the censored pseudo likelihood, given distinct records and the fit at the mode."""
 
     def log_base(self, records: J, Y: Floats) -> Floats:
-        """Return log(record density / normal density) (n,), given the values Y (n, D) on the working scale."""
+        """Return log(record density / normal density) (n,), given the values ``Y`` (n, D) on the working scale.
+
+        It is 0 in FBS, whose records have a normal density.
+        """
         return np.zeros(len(Y))
 
     def lipschitz(self, records: J, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None) -> Floats:
-        """Return the largest |log p(record i | draw)| over all draws (n,).
+        """Return the largest |log p(record i | draw)| over all draws, for each record i (n,).
 
         If ``unit`` is given, return the largest |sum of log p over the records of a unit| (U,).  Source: Hu, Savitsky &
         Williams 2022a, section 1.4.1 steps 2-3.
@@ -327,15 +346,15 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         )  # fmt: skip
 
     def log_ratio(self, records: J, before: Floats, after: Floats, draws: Draws) -> Floats:
-        """Return the change (S,) of the log pseudo likelihood if the weights change from ``before`` to ``after``."""
+        """Return the change (S,) of the log pseudo likelihood if privacy weights ``before`` become ``after``."""
         if draws.integrated:
             return self.log_likelihood(records, after, draws) - self.log_likelihood(records, before, draws)
         return self.log_likelihood(records, after - before, draws)
 
     def log_likelihood(self, records: J, alpha: Floats, draws: Draws) -> Floats:
-        """Return sum_i alpha_i log p(record i | draw) (S,), from sufficient statistics.
+        """Return the log pseudo likelihood in each of S draws: sum_i alpha_i log p(record i | draw).
 
-        alpha may be negative, unless effects of PSUs are integrated out.
+        The privacy weights alpha (n,) may be negative, unless effects of PSUs are integrated out.
         """
         B, L = draws.values["B"], draws.values["L"]
         base = np.full(len(B), alpha @ self.log_base(records, records.Y))
@@ -365,7 +384,10 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         )
 
     def biased(self, records: J, unit: Codes | None) -> dict[str, bool]:
-        """Map each quantity that privacy weights shrink to whether :meth:`debias_draws` always corrects it."""
+        """Return the names of the quantities that privacy weights shrink.
+
+        The value is True if :meth:`debias_draws` corrects the quantity even without ``debias``.
+        """
         spread = {"the spread between PSUs": True} if _new_psus(records) else {}
         shares = {"the shares of categories": unit is None} if self.categorical else {}
         return spread | shares
@@ -389,16 +411,17 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         self, records: J, draws: Draws, positions: Sequence[int], alpha: Callable[[Floats], Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Draws:  # fmt: skip
-        """Correct draws for the bias by the privacy weights, so that the draws are Fisher consistent.
+        """Return the draws at ``positions``, corrected for the bias by privacy weights (Fisher-consistent draws).
 
-        ``alpha`` maps risks to privacy weights.  The covariance T of effects of PSUs is always corrected.  Shares of
-        categories are always corrected, too, unless units of several records are protected.  With ``debias``, Sigma is
-        corrected, and B where privacy weights bias B.
+        ``alpha`` maps the risk of a record, its largest |log p|, to its privacy weight.  The covariance of effects of
+        PSUs is always corrected.  Shares of categories are always corrected, too, unless units of several records are
+        protected.  With ``debias``, the residual covariance Sigma is corrected, and so are the coefficients B if
+        privacy weights bias B.
 
         Raises
         ------
         InputError
-            ``debias`` is asked for units of several records, and numeric outcomes have no effects of PSUs.
+            ``debias`` is True, units of several records are protected, and numeric outcomes have no effects of PSUs.
         ModelError
             The privacy weights shrink the model too far for a correction.
         """
@@ -425,7 +448,9 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return done
 
     def uncensored(self, records: J, draws: Draws, positions: Sequence[int], bound: float) -> Draws:
-        """Correct draws of a censored fit with alpha = 1 for the clamp (see ``corrections/clamp_correction.py``).
+        """Return the draws at ``positions`` of a censored fit, with Sigma corrected for the bias by the clamp.
+
+        The fit has privacy weights of 1.  ``corrections/clamp_correction.py`` has the formula.
 
         Raises
         ------
@@ -438,7 +463,10 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
     def variance_factor(
         self, records: J, draws: Draws, positions: Sequence[int], bound: float, *, corrected: bool
     ) -> float | None:
-        """Return a ratio: the variance of means under the clamp, divided by the variance that synthetic files show.
+        """Return the factor that corrects variances of means, estimated from synthetic files of a censored fit.
+
+        The factor is the true variance, which the clamp increases, divided by the variance that synthetic files show.
+        With ``corrected``, the files come from draws that :meth:`uncensored` corrected.
 
         Raises
         ------
@@ -452,7 +480,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return draws
 
     def from_original_scale(self, records: J, draws: Draws) -> Draws:
-        """Return the draws unchanged."""
+        """Return the draws unchanged, because predictors are in original units."""
         return draws
 
     def describe(self, public: Public) -> dict[str, Any]:
@@ -471,9 +499,9 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
 
 
 def _public_rows(X: Floats, pattern: Codes, each: int) -> tuple[Floats, Codes]:
-    """Return the distinct rows of public predictors, and the row of each record.
+    """Return the distinct rows of public predictors, and the number of each record's row (n,).
 
-    ``X`` has ``each`` rows for each distinct row.  Columns that depend on synthesized categories are left out.
+    ``X`` has ``each`` rows for each of these, one for each category.  Columns that depend on categories are left out.
     """
     public_rows = X.reshape(-1, each, X.shape[1])
     same = (public_rows == public_rows[:, :1]).all(axis=(0, 1))
@@ -503,7 +531,7 @@ def _new_psus(records: JointRecords) -> bool:
 
 
 def _strata(records: JointRecords, draws: Draws) -> gaussian.Effects | None:
-    """Return drawn effects of strata, if there are any, as an argument of ``normal_density.py``."""
+    """Return the draws of effects of strata, in the form for ``normal_density.py``.  Return None if there are none."""
     if records.groups is None or "strata" not in draws.effects:
         return None
     group, parent = records.groups.record, records.groups.parent

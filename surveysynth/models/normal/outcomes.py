@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 
 def working_scale(design: SurveyDesign, outcome: str, transform: Transform) -> Floats:
-    """Return a numeric outcome (n,) on its working scale.
+    """Return a numeric outcome (n,) after its transform.
 
     Raises
     ------

@@ -1,8 +1,9 @@
 """Shares of categories in the fit, in record densities and in synthetic files of FBS and FBP.
 
 Draws hold ``log_shares`` (S, G, K).  If PSUs or strata have effects on log shares, draws also hold ``tilt`` (S, C, K),
-the effect of each group plus the effect of its stratum; ``tilt_above`` (S, H, K), the effects of strata alone; and
-``sigma`` (S, levels), the standard deviations of effects.  See :mod:`.category_effects` for the shapes.
+the effect of each group (PSU or stratum) plus the effect of its stratum; ``tilt_above`` (S, H, K), the effects of
+strata alone; and ``sigma`` (S, levels), the standard deviations of effects.  See :mod:`.category_effects` for the
+shapes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ TILTS, TILTED_ROWS = (6, 12), 300
 
 
 def with_shares(numeric: Draws, records: JointRecords, crossed: Categories, alpha: Floats, sampler: Sampler) -> Draws:
-    """Add draws of the shares of categories, which are independent of the numeric parameters given the data."""
+    """Add draws of the shares of categories to ``numeric``, the draws of the numeric parameters.
+
+    Given the data, the shares are independent of the numeric parameters.
+    """
     if records.groups is None:
         log_shares = categories.draw_log_shares(crossed.counts(alpha), numeric.size, sampler.rng)
         return replace(numeric, values=numeric.values | {"log_shares": log_shares})
@@ -43,9 +47,9 @@ def with_shares(numeric: Draws, records: JointRecords, crossed: Categories, alph
 
 
 def log_share(records: JointRecords, draws: Draws) -> Offset | None:
-    """Return a function that computes log p(category | public cell, PSU) of records in every draw.
+    """Return a function of record numbers, which computes the log share of each record's category in every draw.
 
-    The function is the offset of ``normal_density.py``.  Return None without categories.
+    The share is p(category | public cell, PSU).  Return None for a model without categories.
     """
     crossed, log_shares = records.categories, draws.values.get("log_shares")
     if crossed is None or log_shares is None:
@@ -58,7 +62,10 @@ def log_share(records: JointRecords, draws: Draws) -> Offset | None:
 
 
 def log_likelihood(records: JointRecords, crossed: Categories, alpha: Floats, draws: Draws) -> Floats:
-    """Return sum_i alpha_i log p(category i | cell i, PSU i, draw) (S,); alpha may be negative."""
+    """Return the log pseudo likelihood of the categories, sum_i alpha_i log p(category i | cell i, PSU i, draw): (S,).
+
+    The privacy weights alpha (n,) may be negative.
+    """
     log_shares = draws.values["log_shares"]
     if records.groups is None:
         return categories.log_likelihood(crossed.counts(alpha), log_shares)
@@ -112,7 +119,10 @@ def _sampled_tilts(
 
 
 def with_spread(draws: Draws, spread: Floats) -> Draws:
-    """Multiply effects on log shares, and their standard deviations, by ``spread`` (m,), one factor for each draw."""
+    """Multiply the effects of PSUs and strata on log shares, and the standard deviations of effects, by ``spread``.
+
+    ``spread`` (m,) has one factor for each draw.
+    """
     names = [name for name in draws.effects if name.startswith("tilt")]
     scaled = {name: draws.effects[name] * spread[:, None, None].astype(np.float32) for name in names}
     values = {"sigma": draws.values["sigma"] * spread[:, None]} if names else {}

@@ -54,7 +54,10 @@ CENTRING_DRAWS = 1000  # draws of the flat posterior, which define the coordinat
 
 @dataclass(frozen=True)
 class EffectsDraws:
-    """Draws of all parameters except effects.  The draws of a chain are consecutive."""
+    """Draws of the parameters of FBS, with effects of PSUs and strata integrated out.
+
+    The draws of a chain are consecutive.
+    """
 
     B: Floats  # (S, K, D) coefficients
     L: Floats  # (S, D, D) lower Cholesky factor of Sigma
@@ -68,11 +71,12 @@ class EffectsDraws:
 def sample_with_effects(
     statistics: GroupedStatistics, prior: Literal["paper", "independent", "flat"], sampler: Sampler
 ) -> EffectsDraws:
-    """Draw (B, Sigma, tau) from the alpha-weighted pseudo posterior, with effects integrated out.
+    """Draw the parameters of FBS from the pseudo posterior.  Effects of PSUs and strata are integrated out.
 
-    B and Sigma have the priors of FBS, and tau_kj ~ half-normal(0, 1).  Under the flat prior the posterior is drawn
-    without Markov chains, with tau on a grid.  The caller must check that the sum of alpha is large enough and, under
-    the flat prior, that each predictor row is identified.
+    The parameters are the coefficients B, the residual covariance Sigma and the variance ratios tau of effects.  B and
+    Sigma have the priors of FBS, and tau_kj ~ half-normal(0, 1).  Under the flat prior the posterior is drawn without
+    Markov chains, with tau on a grid.  The caller must check that the sum of the privacy weights alpha is large enough
+    and, under the flat prior, that each predictor row is identified.
 
     Raises
     ------
@@ -113,11 +117,13 @@ def or_refuse(draw: Callable[[], Floats]) -> Floats:
 
 @dataclass(frozen=True, repr=False)
 class Integrated:
-    """The likelihood of (B, L, tau), tabulated as a function of phi = log(1 + a_bar tau).
+    """The likelihood of FBS with effects of PSUs and strata integrated out, tabulated as a function of phi.
 
-    G(tau) is computed for [inverse' x, L_0^-1 (Y - B^' x)].  ``series`` has the Chebyshev coefficients of a few
-    functions of phi for each level.  ``table`` has the coefficients that combine these functions (products of the
-    functions, if there are two levels) to the entries of G (lower triangle, by rows) and to the log determinant.
+    phi = log(1 + a_bar tau) stands for the variance ratios tau.  Effects are integrated out, so the likelihood depends
+    on phi through cross products G and a log determinant (see the module docstring).  G is computed for predictors
+    inverse' x and residuals L_0^-1 (Y - B^' x).  ``series`` has the Chebyshev coefficients of a few functions of phi
+    for each level.  ``table`` combines these functions (products of the functions, if there are two levels) to the
+    entries of G (lower triangle, by rows) and to the log determinant.
     """
 
     A: float
@@ -131,11 +137,14 @@ class Integrated:
     table: Floats  # (entries + 1, terms) or (entries + 1, terms_1 terms_2)
 
     def tau(self, phi: Floats) -> Floats:
-        """Return the variance ratios (S, levels, D) at phi."""
+        """Return the variance ratios tau (S, levels, D) of effects for phi = log(1 + a_bar tau)."""
         return np.asarray(np.expm1(phi) / self.a_bar[:, None])
 
     def factors(self, phi: Floats) -> tuple[Floats, Floats]:
-        """Return Cholesky factors of G (N, rank + D, rank + D), and log determinants (N,), at phi (N, levels)."""
+        """Return Cholesky factors of the cross products G, and log determinants, for N values of phi (N, levels).
+
+        The shapes are (N, rank + D, rank + D) and (N,).
+        """
         n = len(self.R) + len(self.L_0)
         G, log_det = np.empty((len(phi), n, n)), np.empty(len(phi))
         row, column = np.tril_indices(n)
@@ -154,10 +163,11 @@ class Integrated:
 
 
 def integrate(statistics: GroupedStatistics) -> Integrated:
-    """Tabulate G(tau) and the log determinant.
+    """Tabulate the likelihood with effects integrated out, as a function of the variance ratios tau.
 
     As a function of tau, the likelihood of a column rises no faster than tau^((A + D) / 2), and the prior falls like
-    exp(-tau^2 / 2).  So the posterior is negligible where tau is larger than sqrt((A + D) / 2) + 6.
+    exp(-tau^2 / 2).  So the posterior is negligible where tau is larger than sqrt((A + D) / 2) + 6, and the table ends
+    there.
     """
     A = statistics.total.A
     R, Z0, S0 = statistics.total.reduced()
@@ -185,7 +195,10 @@ def integrate(statistics: GroupedStatistics) -> Integrated:
 
 
 def _series_length(reach: float) -> int:
-    """Return the number of Chebyshev polynomials that functions with singularities beyond +-pi i need on [0, reach]."""
+    """Return how many Chebyshev polynomials approximate a function on [0, reach] to rounding error.
+
+    The singularities of the function have imaginary parts of at least pi.
+    """
     return int(np.ceil(-np.log(TOLERANCE) / np.arcsinh(2 * np.pi / reach)))
 
 
@@ -211,9 +224,10 @@ def _compress(values: Floats, node: list[Floats]) -> tuple[tuple[Floats, ...], F
 def _integrated(
     a: Floats, mean: Floats, parent: Codes | None, within: Floats, tau_1: float, tau_2: list[Floats]
 ) -> Floats:
-    """Return the lower triangle of G, by rows, and the log determinant: one row for each tau_2, at the same tau_1.
+    """Return the cross products G and the log determinant with effects integrated out, at one tau_1 and several tau_2.
 
-    G is a sum of squares within and between groups, so no digits are lost by cancellation.
+    Each row of the result is for one tau_2, and has the lower triangle of G, by rows, before the log determinant.  G is
+    a sum of squares within and between groups, so no digits are lost by cancellation.
     """
     row, column = np.tril_indices(len(within))
     q, log_det = a / (1 + a * tau_1), np.log1p(a * tau_1).sum()
@@ -236,17 +250,21 @@ def _integrated(
 def draw_coefficients(
     model: Integrated, L: Floats, tau: Floats, root: Floats | None, rng: np.random.Generator
 ) -> Floats:
-    """Draw B exactly, given S draws of L, tau and prior scales, with effects integrated out: one draw of B for each.
+    """Draw the coefficients B exactly, given S draws of the other parameters, with effects integrated out.
 
     Parameters
     ----------
+    model : Integrated
+        The tabulated likelihood.
     L, tau : float arrays (S, D, D), (S, levels, D)
+        Draws of the Cholesky factor of Sigma, and of the variance ratios of effects.
     root : float array (S, D, K, K) or None
         Factors of the prior covariance of each column of B.  None stands for a flat prior.
 
     Returns
     -------
     float array (S, K, D)
+        One draw of B for each draw of the other parameters.
     """
     (S, D, _), (rank, K) = L.shape, model.R.shape
     phi = np.log1p(tau * model.a_bar[:, None])
@@ -281,7 +299,10 @@ def draw_coefficients(
 
 
 def _draw_flat(model: Integrated, size: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Draw L (size, D, D) and phi (size, levels, D) under the flat prior."""
+    """Draw the Cholesky factor L of Sigma (size, D, D), and phi (size, levels, D), under the flat prior.
+
+    phi = log(1 + a_bar tau) stands for the variance ratios tau of effects.
+    """
     rank, D = model.Z0.shape
     rows = np.zeros((size, D, D))  # of L^-1 L_0
     phi = np.empty((size, model.reach.size, D))
