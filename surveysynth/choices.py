@@ -25,3 +25,4 @@ StudyMechanism = Literal[
 Planted = Literal["x10", "x100", "alone", "two-modes", "heavy"]  # kind of record that an audit plants in a file
 # what the user may accept: failed diagnostics, or a population total that is far from the sum of the weights
 Accepted = Literal["divergences", "rhat", "ess_bulk", "ess_tail", "information", "population_total"]
+PRINTED = "title", "population", "period", "source", "contact", "license", "date"  # texts that printed tables show

@@ -47,7 +47,7 @@ def pytest_runtest_makereport(item, call):
 def unprinted(request, monkeypatch):
     """Tables of releases are in csv alone, as of large ones: a workbook and a page take half of the time of writing."""
     if "printed" not in request.keywords:
-        monkeypatch.setattr(release_folder, "PRINTED", -1)
+        monkeypatch.setattr(release_folder, "MOST_PRINTED", -1)
 
 
 @pytest.fixture(scope="session")

@@ -26,6 +26,7 @@ from surveys import make_design, make_frame, model
 from test_release import odd_frame
 
 import surveysynth as ss
+from surveysynth.choices import PRINTED
 from surveysynth.publication.arrangement import arranged
 from surveysynth.publication.document import Facts, document
 from surveysynth.publication.figures.domains import SERIES, dot_plot
@@ -182,7 +183,8 @@ def test_labels_in_scripts_that_gptables_takes_for_symbols(tmp_path):
 
 def test_a_page_is_whole_and_can_be_read_aloud(release, tmp_path):
     table = release.tables(["field", "gender"], min_cell=48)
-    text = release.write_tables(tmp_path / "t.html", ["field", "gender"], min_cell=48).read_text(encoding="utf-8")
+    made = release.write_tables(tmp_path / "t.html", ["field", "gender"], min_cell=48, wide=True)
+    text = made.read_text(encoding="utf-8")
     read = Page(text)
     assert text.startswith('<!doctype html>\n<html lang="en">')
     assert "<title>Tables of Income, gross &amp; net</title>" in text
@@ -193,18 +195,18 @@ def test_a_page_is_whole_and_can_be_read_aloud(release, tmp_path):
     assert read.tables[1][0] == ["Mean of Income, gross & net, euros, by Field <of> work and Sex"]
     genders = [x for x in dict.fromkeys(table["gender"].astype(str)) if x != "all"]
     assert spanners == ["Field <of> work", *genders, "All"]
-    assert headings == ["Estimate", "Standard error"] * 3
+    assert headings == ["Estimate", "95% interval", "Records"] * 3
     means = table[(table["statistic"] == "mean") & (table["gender"] == "all")].set_index("field")["estimate"]
     for label, *cells in rows:
         expected = means["all" if label == "All" else label]
-        shown = math.nan if cells[-2] == "[c]" else numbers_of(cells[-2])[0]
+        shown = math.nan if cells[-3] == "[c]" else numbers_of(cells[-3])[0]
         assert shown == pytest.approx(expected, rel=0.02, nan_ok=True)
     assert ODD.replace("<", "&lt;").replace(">", "&gt;").replace("&", "&amp;", 1) in text
 
 
 def test_every_column_of_a_page_has_a_heading(release):
-    for by in ([], ["gender"], ["field", "gender"]):
-        for _, *rows in Page(page(doc(release, by))).tables:
+    for by, wide in itertools.product(([], ["gender"], ["field", "gender"]), (False, True)):
+        for _, *rows in Page(page(doc(release, by, wide=wide))).tables:
             assert all(rows[0]) and all(rows[1])
 
 
@@ -227,7 +229,7 @@ def test_a_group_stands_together_with_its_margin(width):
     frame = make_frame().assign(area=np.resize(["east", "west", "north"], 400))
     design = ss.SurveyDesign(frame, weights="wt")
     made = ss.synthesize(design, model("area + field + gender"), epsilon=20, m=2, seed=1, mechanism=PSEUDO)
-    written = doc(made, ["area", "field", "gender"], statistic="mean")
+    written = doc(made, ["area", "field", "gender"], statistic="mean", wide=width == 200)
     (block,) = written.blocks
     sheet = arranged(block, written, width)
     groups = [group for group, _ in itertools.groupby(sheet.groups)]
@@ -316,7 +318,7 @@ def test_releases_hold_their_tables_as_they_are_printed(release, tmp_path):
 
 
 def test_tables_that_nobody_prints_are_written_for_programs_alone(release, monkeypatch, tmp_path):
-    monkeypatch.setattr("surveysynth.release.folder.PRINTED", 5)
+    monkeypatch.setattr("surveysynth.release.folder.MOST_PRINTED", 5)
     folder = release.write(tmp_path / "r", by="field") / "public"
     assert {p.name for p in folder.glob("tables*")} == {"tables.csv"}
     assert "tables.xlsx" not in (folder / "report.txt").read_text(encoding="utf-8")
@@ -368,12 +370,12 @@ def test_an_office_has_its_own_marks():
     assert [each.mark for each in symbols_of({"limit": 0.07}).ratings(table)] == ["[u]", "[u]"]
 
 
-def doc(release, by, symbols=None, words=None, report=None, times=1, **asked):
+def doc(release, by, symbols=None, words=None, report=None, times=1, wide=False, **asked):
     table = release.tables(by, **asked)
     table["se"] *= times
-    facts = Facts(release.outcomes, release.predictors, 400, LABELS, {"income": "euros"}, source="A survey",
+    facts = Facts(release.outcomes, release.predictors, 400, LABELS, {"income": "euros"}, {"source": "A survey"},
                   where=table.attrs.get("where", ""))  # fmt: skip
-    return document(table, by, report or release.privacy, facts, symbols_of(symbols), words or Wording())
+    return document(table, by, report or release.privacy, facts, symbols_of(symbols), words or Wording(), wide=wide)
 
 
 def test_unreliable_numbers_are_marked_or_withheld(release):
@@ -521,7 +523,7 @@ def test_every_text_is_used(release, monkeypatch, tmp_path):
     reports += [of(report, kind="strict", epsilon=1.0, unit="household", verdict="Sampler diagnostics failed: R-hat.")]
     reports += [of(report, little_left=True), release.privacy]
     for each, symbols in itertools.product(reports, ("uk", "statcan")):
-        latex(doc(release, by, symbols, report=each, times=5, min_cell=48, cv_limit=0.01))
+        latex(doc(release, by, symbols, report=each, times=5, min_cell=48, cv_limit=0.01, wide=symbols == "uk"))
     doc(dataclasses.replace(release, predictors=()), [], statistic=["total", "quantile"], quantiles=[0.25, 0.5])
     others = ["ratio", "variance", "gini", "quintile_share_ratio", "poverty_rate"]
     doc(release, ["gender"], statistic=others, denominator="income")
@@ -535,7 +537,8 @@ def test_every_text_is_used(release, monkeypatch, tmp_path):
     public = one.tables("gender").assign(flag=flags)
     public["gender"] = ["", *public["gender"][1:]]
     public["estimate"] = np.nan
-    facts = Facts(("income",), (), 400, {}, {}, source="A survey", contact="nobody")
+    printed = dict.fromkeys(PRINTED, "text")
+    facts = Facts(("income",), (), 400, {}, {}, printed)
     made = document(public, ["gender"], report, facts, symbols_of("uk"), Wording())
     write_workbook(made, tmp_path / "t.xlsx")
     dot_plot(made, tmp_path / "g.png")

@@ -84,6 +84,8 @@ tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denomin
 #'   `x`, `..`; F is not shown), or a list of `suppressed`, `missing`, `unreliable` and `limit`, which changes `"uk"`.
 #' @param wording File with the words of headings and footnotes: a translated copy of `publication/wording.toml` in the
 #'   Python package.
+#' @param wide `TRUE` puts the last variable of .html, .tex, .md and .docx tables across, if its categories fit on the page:
+#'   each category then has estimate, interval and records.
 #' @return `path`, invisibly.
 #' @export
 #' @examplesIf surveysynth_available()
@@ -94,7 +96,7 @@ tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denomin
 #' unlink(c(file, sub("xlsx", "html", file)))
 write_tables <- function(release, path, by = NULL, outcome = NULL, statistic = NULL, quantiles = NULL, min_cell = NULL,
                          cv_limit = NULL, symbols = NULL, wording = NULL, where = NULL, denominator = NULL,
-                         poverty_line = NULL, empty = FALSE) {
+                         poverty_line = NULL, empty = FALSE, wide = FALSE) {
   check_release(release)
   path <- path.expand(path)
   figure <- grepl("[.](svg|png)$", path)
@@ -104,7 +106,8 @@ write_tables <- function(release, path, by = NULL, outcome = NULL, statistic = N
   ask_python("write_tables", path = path, by = names_of(by), outcome = names_of(outcome), statistic = statistic,
              quantiles = if (!is.null(quantiles)) I(quantiles), min_cell = min_cell, cv_limit = cv_limit,
              symbols = symbols, wording = wording, where = filter$where, denominator = one_name(denominator),
-             poverty_line = poverty_line, empty = empty, objects = list(python_release(filter$release)))
+             poverty_line = poverty_line, empty = empty, wide = if (isTRUE(wide)) TRUE,
+             objects = list(python_release(filter$release)))
   invisible(path)
 }
 

@@ -54,6 +54,9 @@ def tables_command(
     ] = None,
     symbols: Annotated[Literal["uk", "statcan"] | None, typer.Option(help="Marks of quality; default uk.")] = None,
     wording: Words = None,
+    wide: Annotated[
+        bool, typer.Option("--wide", help="Put the last variable across, with intervals: .html, .tex, .md, .docx.")
+    ] = False,
     width: Annotated[float | None, typer.Option(help="Width of a figure in cm; default 16, 8.5 for a column.")] = None,
 ) -> None:
     """Make tables or figures from the public files of a release."""
@@ -64,6 +67,8 @@ def tables_command(
     asked |= {"min_cell": min_cell, "cv_limit": cv_limit, "poverty_line": poverty_line}
     if width is not None and (out is None or out.suffix not in FIGURES):
         raise InputError("--width is of figures: --out x.svg or x.png")
+    if wide and (out is None or out.suffix in FIGURES):
+        raise InputError("--wide is for printed tables: --out x.html, x.tex, x.md or x.docx")
     loaded = ss.read_release(release)
     if where is not None:
         loaded = _with_condition(loaded, where)
@@ -76,6 +81,8 @@ def tables_command(
         if len(statistic or ()) > 1:
             raise InputError("a figure shows one statistic: give one of them as --statistic")
         asked["statistic"] = next(iter(statistic or ()), None)
+    if wide:
+        asked["wide"] = True
     write = loaded.plot if out.suffix in FIGURES else loaded.write_tables
     print_written(str(write(out, names, symbols=symbols, wording=wording, **asked)))
 

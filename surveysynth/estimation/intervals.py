@@ -59,18 +59,13 @@ class Interval:
         return interval(self.known_df(combined), self.level)
 
     def count_limits(self, combined: Combined) -> tuple[Floats, Floats]:
-        """Limits of counts: t limits, or t limits on the log scale if the lower t limit is not positive.
+        """Limits of counts: t limits, with 0 in place of a negative limit.
 
-        A count cannot be negative.  The standard error of the log count is the standard error of the count divided by
-        it.
+        Limits on the log scale would be useless with few degrees of freedom, where t is large: 14 persons with standard
+        error 10 and one degree of freedom would have an upper limit of 165,000.
         """
-        both = self.known_df(combined)
-        low, high = interval(both, self.level)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logs = Combined(np.log(both.estimate), both.se / both.estimate, both.df)
-        log_low, log_high = interval(logs, self.level)
-        below = (low <= 0) & (both.estimate > 0)
-        return np.where(below, np.exp(log_low), low), np.where(below, np.exp(log_high), high)
+        low, high = self.limits(combined)
+        return np.maximum(low, 0.0), high
 
     def share_limits(self, combined: Combined, n: Floats, default: Method) -> tuple[Floats, Floats]:
         """Return confidence limits of shares, by ``method`` or else by ``default``.

@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from ..choices import PRINTED
 from ..errors import InputError, Obstacles
 from ..models.base import Synthesizer
 from ..privacy.accounting.ledger import Ledger
@@ -34,8 +35,6 @@ from .entries import PlanEntries
 from .preview import Preview, preview
 from .privacy_cost import PrivacyCost, privacy_cost
 from .strict import is_strict, model_of, synthesis_arguments
-
-ABOUT = "title", "contact", "source", "license"
 
 
 @dataclass(frozen=True, repr=False)
@@ -239,7 +238,7 @@ class Plan(PlanEntries):
 
     def _about(self) -> dict[str, Any]:
         """Return the plan's facts for readers of the release, such as title and contact."""
-        facts = {name: getattr(self.settings.release, name) for name in ABOUT}
+        facts = {name: getattr(self.settings.release, name) for name in PRINTED}
         facts |= {name: getattr(self.settings.tables, name) for name in ("digits", "units")}
         return {name: value for name, value in facts.items() if value is not None}
 

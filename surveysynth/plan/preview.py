@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..choices import PRINTED
 from ..design.discrete import is_label
 from ..design.formula import PLAIN, factors_of
 from ..design.missing_codes import without_marks
@@ -231,7 +232,7 @@ def _range(values: pd.Series, form: str) -> str:
 def _page_text(
     settings: Settings, facts: PublicFacts, model: Synthesizer, mechanism: Mechanism, folder: Path, before: float
 ) -> list[str]:  # fmt: skip
-    """Return the first two sentences of the page on which the tables will be published.
+    """Return the first two sentences of the page with the tables, and the facts that the page will not have.
 
     ``before`` is the epsilon of earlier years' tables.
     """
@@ -241,7 +242,9 @@ def _page_text(
     weight = [str(design.weights_name)] if settings.model.weight == "public" else []
     kept = list(dict.fromkeys([*model.predictor_columns, *design.fpc_names, *weight]))
     first = protected("strict" if p.policy else mechanism.kind, p.epsilon + before, p.unit, words)
-    return [first, unprotected([design.labels.get(c, c) for c in kept], facts.n, words)]
+    absent = [name for name in PRINTED if getattr(settings.release, name) is None]
+    printed = [f"tables are printed without {', '.join(absent)}: give them in [release]"] if absent else []
+    return [first, unprotected([design.labels.get(c, c) for c in kept], facts.n, words), *printed]
 
 
 def _time_text(settings: Settings) -> str:

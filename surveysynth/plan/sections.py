@@ -352,10 +352,13 @@ class ReleaseSettings(Section):
         description="what is accepted by name: failed diagnostics, 'information', and 'population_total' if it is more "
         "than 3 times, or less than a third of, the sum of the weights",
     )
-    title: str | None = Field(None, description="title of the release")
-    contact: str | None = Field(None, description="whom readers can ask")
-    source: str | None = Field(None, description="source of the data, as tables cite it")
-    license: str | None = Field(None, description="name or address of the license of the published files")
+    title: str | None = Field(None, description="title of the release, as 'Earnings by region'")
+    population: str | None = Field(None, description="population of the tables, as 'Employees aged 15 to 64'")
+    period: str | None = Field(None, description="reference period of the tables, as '2025'")
+    source: str | None = Field(None, description="source of the data, as 'Labour force survey 2025'")
+    contact: str | None = Field(None, description="contact of readers, as 'Statistics desk <desk@office.example>'")
+    license: str | None = Field(None, description="license of the published files, by name or address")
+    date: str | None = Field(None, description="date of publication, as '2026-03-31'")
     supersedes: str | None = Field(None, description="folder of the release that this one replaces; epsilons add up")
 
 

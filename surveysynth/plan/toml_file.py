@@ -11,6 +11,7 @@ from typing import Any
 
 import tomlkit
 
+from ..choices import PRINTED
 from ..errors import InputError
 from .sections import BY_NAME, SECTIONS, Section
 from .settings import Settings
@@ -120,6 +121,8 @@ def _section(
             table.add(tomlkit.comment(f"{entry} =   # {REPLICATE_HINTS[at]}"))
         elif at in NOT_FOUND and columns:
             table.add(tomlkit.comment(f"{entry} =   # no column was found; give one {NOT_FOUND[at]}"))
+        elif name == "release" and entry in PRINTED and columns:
+            table.add(tomlkit.comment(f"{entry} =   # {field.description}; tables print it"))
     return table
 
 

@@ -1,4 +1,4 @@
-"""The layout of a printed table: the last variable across if the page is wide enough, the other variables down."""
+"""The layout of a printed table: all variables down, or on request the last variable across."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from itertools import groupby
 import numpy as np
 import pandas as pd
 
-from .document import Block, Document
+from .document import BETWEEN, Block, Document
 
+ACROSS = "estimate", "interval", "n"  # columns of each category of a variable that is across
 WIDTH = 124  # characters on a line of A4 in the small print of tables
-BETWEEN = " \N{MIDDLE DOT} "  # separates the parts of a group's label
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,16 @@ class Arrangement:
 
 
 def arranged(block: Block, document: Document, width: int = WIDTH) -> Arrangement:
-    """Lay out a block, with the last variable across if its categories fit on a line of ``width`` characters."""
+    """Lay out a block, with all variables down.
+
+    If the document is wide and its categories fit on a line of ``width`` characters, the last variable is across.
+    """
     marks = [
         mark + "".join(f"[{number}]" for number in notes) for mark, notes in zip(block.marks, block.notes, strict=True)
     ]
     cells = block.cells.assign(mark=marks)
-    narrowest = sum(len(document.words(f"headings.{c}").split()[0]) for c in ("estimate", "se"))  # of one category
-    if len(block.by) > 1 and cells[block.by[-1]].nunique() * narrowest <= width:
+    narrowest = sum(len(document.words(f"headings.{c}").split()[0]) for c in ACROSS)  # of one category
+    if document.wide and len(block.by) > 1 and cells[block.by[-1]].nunique() * narrowest <= width:
         wide = _wide(block, cells, document)
         if wide.width <= width:
             return wide
@@ -99,14 +102,18 @@ def _wide(block: Block, cells: pd.DataFrame, document: Document) -> Arrangement:
     categories = list(dict.fromkeys(cells[across]))
     cells = _together(cells, down)
     rows = list(dict.fromkeys(_labels(cells, down)))
-    shown = cells[["estimate", "se", "mark"]].astype(str).itertuples(index=False, name=None)
+    interval = [
+        document.words("headings.from_to", low=low, high=high) if low != high else low
+        for low, high in zip(cells["ci_low"], cells["ci_high"], strict=True)
+    ]
+    shown = cells.assign(interval=interval)[[*ACROSS, "mark"]].astype(str).itertuples(index=False, name=None)
     found = dict(zip(zip(_labels(cells, down), cells[across], strict=True), shown, strict=True))
     texts, marks = list[list[str]](), list[list[str]]()
     for row in rows:
-        across_row = [found.get((row, category), ("", "", "")) for category in categories]  # a cell may have no records
-        texts.append([text or document.symbols.missing for estimate, se, _ in across_row for text in (estimate, se)])
-        marks.append([text for _, _, mark in across_row for text in (mark, "")])
-    headings = [document.words(f"headings.{c}") for c in ("estimate", "se")]
+        across_row = [found.get((row, category), ("", "", "", "")) for category in categories]  # it may have no records
+        texts.append([text or document.symbols.missing for *numbers, _ in across_row for text in numbers])
+        marks.append([text for *_, mark in across_row for text in (mark, "", "")])
+    headings = [document.words(f"headings.{c}") for c in ACROSS]
     return Arrangement(
         outer=BETWEEN.join(block.headings[c] for c in down[:-1]),
         inner=block.headings[down[-1]],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pandas as pd
 
@@ -17,6 +17,8 @@ from .quality import Symbols
 from .wording import Wording
 
 PERCENT = 100  # shares are printed in percent
+IMPRINT = "source", "contact", "license", "date"
+BETWEEN = " \N{MIDDLE DOT} "  # separates the parts of a subtitle, and of a label
 IN_UNITS = ("mean", "total", "quantile")  # statistics in the unit of the outcome
 
 
@@ -34,8 +36,9 @@ class Facts:
         Number of records in each data set.
     labels, units : mapping of str to str
         Labels of columns, and units of outcomes, by the name of the column.
-    title, source, contact : str
-        Empty if unknown.
+    printed : mapping of str to str
+        Texts that the agency gives: ``title``, ``population``, ``period``, ``source``, ``contact``, ``license`` and
+        ``date``.  Unknown texts are absent.
     where : str
         Name of the column with the condition that selects records.  It is empty if the tables are of all records.
     """
@@ -45,9 +48,7 @@ class Facts:
     records: int
     labels: Mapping[str, str]
     units: Mapping[str, str]
-    title: str = ""
-    source: str = ""
-    contact: str = ""
+    printed: Mapping[str, str] = field(default_factory=dict)
     where: str = ""
 
     def called(self, name: str) -> str:
@@ -106,8 +107,13 @@ class Document:
 
     Attributes
     ----------
-    title, warning, source, contact : str
-        Empty if unknown.  The warning says that a release made with a seed must not be published.
+    title : str
+    subtitle : str
+        The population, the period, and that the data are synthetic.  Every table and figure has it.
+    warning : str
+        States that a release made with a seed must not be published.  It is empty for other releases.
+    imprint : mapping of str to str
+        Source, contact, license and date, as far as they are known, by their headings.
     protected : tuple of str
         Three sentences: who is protected and how far, what is not protected, and what error to expect.
     blocks : tuple of Block
@@ -122,12 +128,14 @@ class Document:
         The symbols and marks of the tables.
     words : Wording
         The words of headings and notes, in the language of the publication.
+    wide : bool
+        Whether the last variable of a table is across, if its categories fit.
     """
 
     title: str
+    subtitle: str
     warning: str
-    source: str
-    contact: str
+    imprint: Mapping[str, str]
     protected: tuple[str, ...]
     blocks: tuple[Block, ...]
     notes: tuple[str, ...]
@@ -135,6 +143,7 @@ class Document:
     technical: str
     symbols: Symbols
     words: Wording
+    wide: bool = False
 
     @property
     def legend(self) -> dict[str, str]:
@@ -158,9 +167,15 @@ class Document:
         return meanings
 
 
+def imprint_lines(document: Document) -> list[str]:
+    """Return the imprint as lines such as "Source: Labour force survey 2025"."""
+    return [document.words("sheet.imprint", heading=heading, text=text) for heading, text in document.imprint.items()]
+
+
 def document(
-    table: pd.DataFrame, by: Sequence[str], report: PrivacyReport, facts: Facts, symbols: Symbols, words: Wording
-) -> Document:
+    table: pd.DataFrame, by: Sequence[str], report: PrivacyReport, facts: Facts, symbols: Symbols, words: Wording,
+    *, wide: bool = False,
+) -> Document:  # fmt: skip
     """Make a document of printed tables with titles, notes and legends.
 
     Parameters
@@ -174,6 +189,8 @@ def document(
         Facts about the release.
     symbols : Symbols
     words : Wording
+    wide : bool
+        Whether the last variable of a table is across, if its categories fit.
     """
     places = table.attrs.get("digits")
     rows = dict(zip(table.index, notes_of(table, report, words), strict=True))
@@ -192,11 +209,12 @@ def document(
         error_to_expect(table, report, symbols, words),
     )
     outcomes = words("titles.and").join(facts.called(name) for name in facts.outcomes)
+    about = [facts.printed[name] for name in ("population", "period") if name in facts.printed]
     return Document(
-        title=facts.title or words("titles.tables", outcomes=outcomes),
+        title=facts.printed.get("title") or words("titles.tables", outcomes=outcomes),
+        subtitle=BETWEEN.join([*about, words("titles.synthetic")]),
         warning="" if report.publishable else words("notes.seeded"),
-        source=facts.source,
-        contact=facts.contact,
+        imprint={words(f"headings.{name}"): facts.printed[name] for name in IMPRINT if name in facts.printed},
         protected=sentences,
         blocks=blocks,
         notes=notes,
@@ -204,6 +222,7 @@ def document(
         technical=str(report),
         symbols=symbols,
         words=words,
+        wide=wide,
     )
 
 

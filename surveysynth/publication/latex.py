@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from .arrangement import Arrangement, arranged
-from .document import Block, Document
+from .document import Block, Document, imprint_lines
 
 PREAMBLE = r"""\documentclass[11pt,a4paper]{article}
 \usepackage[T1]{fontenc}
@@ -51,9 +51,7 @@ def latex(document: Document) -> str:
         if terms:
             items = [rf"\item[{escaped(term)}] {escaped(meaning)}" for term, meaning in terms.items()]
             parts += [_heading(words(f"headings.{heading}")), _list(items)]
-    for heading, text in (("source", document.source), ("contact", document.contact)):
-        if text:
-            parts += [_heading(words(f"headings.{heading}")), _paragraph(text)]
+    parts += [_heading(words("headings.about")), *map(_paragraph, [document.subtitle, *imprint_lines(document)])]
     technical = [rf"{escaped(line)}\par" for line in document.technical.splitlines()]
     parts += [_heading(words("headings.technical")), "{\\small", *technical, "}", r"\end{document}"]
     return "\n".join(parts) + "\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from .arrangement import arranged
-from .document import Block, Document
+from .document import Block, Document, imprint_lines
 
 WIDTH = 80  # characters on a line in an editor, or in the larger print of a docx
 
@@ -23,7 +23,8 @@ def markdown(document: Document) -> str:
         parts.append(f"**{escaped(document.warning)}**")
     parts += [f"## {words('headings.protected')}", *map(escaped, document.protected)]
     for number, block in enumerate(document.blocks, 1):
-        parts += [f"## {words('headings.table')} {number}: {escaped(block.title)}", _table(block, document)]
+        parts.append(f"## {words('headings.table')} {number}: {escaped(block.title)}")
+        parts += [escaped(document.subtitle), _table(block, document)]
     if document.notes:
         parts += [f"## {words('headings.notes')}"]
         parts += [f"{escaped(f'[{i}]')} {escaped(note)}" for i, note in enumerate(document.notes, 1)]
@@ -33,9 +34,8 @@ def markdown(document: Document) -> str:
                 f"## {words(f'headings.{heading}')}",
                 _listed([f"**{escaped(t)}**: {escaped(m)}" for t, m in terms.items()]),
             ]
-    for heading, text in (("source", document.source), ("contact", document.contact)):
-        if text:
-            parts += [f"## {words(f'headings.{heading}')}", escaped(text)]
+    about = [escaped(line) for line in (document.subtitle, *imprint_lines(document))]
+    parts += [f"## {words('headings.about')}", _listed(about)]
     lines = [_item(line) for line in document.technical.splitlines()]
     return "\n\n".join([*parts, f"## {words('headings.technical')}", "\n".join(lines)]) + "\n"
 

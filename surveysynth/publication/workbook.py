@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from .digits import NUMBERS
-from .document import Block, Document
+from .document import Block, Document, imprint_lines
 
 CREATED = datetime(2000, 1, 1, tzinfo=UTC)  # a fixed time, so that the same tables give the same file
 JOINER = "\N{WORD JOINER}"  # separates characters that gptables would read as a note or a link
@@ -49,8 +49,7 @@ def write_workbook(document: Document, path: Path) -> None:
     cover = Cover(
         title=_plain(document.title), cover_label=words("headings.cover"), width=TEXT,
         intro=[_plain(text) for text in (document.warning, *document.protected) if text],
-        about=[_plain(document.source)] if document.source else None,
-        contact=[_plain(document.contact)] if document.contact else None,
+        about=[_plain(document.subtitle), *map(_plain, imprint_lines(document))],
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="No note text provided", category=UserWarning)  # we make the notes
@@ -110,7 +109,7 @@ def _set_cover(book: Any, cover: Any, document: Document) -> None:
     """Format the cover: headings in the words of the document, and rows high enough for texts of several lines."""
     sheet, row = book.get_worksheet_by_name(cover.cover_label), 1
     heading = book.add_format(book.theme.cover_subtitle_format)
-    for name, texts in (("protected", cover.intro), ("source", cover.about), ("contact", cover.contact)):
+    for name, texts in (("protected", cover.intro), ("about", cover.about)):
         if texts:
             sheet.write(row, 0, document.words(f"headings.{name}"), heading)
             for i, text in enumerate(texts, row + 1):
@@ -208,11 +207,11 @@ def _table(block: Block, document: Document) -> Any:
     whole = {"num_format": "#,##0", "align": "right"}
     index = range(max(len(labels) - LEVELS, 0), len(labels))
     return GPTable(
-        pd.DataFrame(columns), table_name=block.name, title=_title(block.title),
+        pd.DataFrame(columns), table_name=block.name, title=_title(block.title), subtitles=[_plain(document.subtitle)],
         instructions=words("sheet.instructions", notes=words("headings.notes"), glossary=words("headings.glossary"))
         if document.notes else words("sheet.one_table"),
         legend=list(map(_plain, [*_unmarked(block, document), *marked])),
-        source=_plain(words("sheet.source", source=document.source)) if document.source else None,
+        source=_plain(" ".join(f"{line}." for line in imprint_lines(document))) if document.imprint else None,
         index_columns=dict(zip(range(LEVELS - len(index) + 1, LEVELS + 1), index, strict=True)),
         additional_formatting=[
             {"column": {"columns": numbers[:-1], "format": shown}},

@@ -76,8 +76,8 @@ class DomainEstimates(Contents):
         pandas.DataFrame
             ``<by...>, statistic, outcome, estimate, se, df, ci_low, ci_high, n, flag``; a margin has the label "all".
             Standard errors follow Hu, Savitsky & Williams (2022a, appendix A).  If a ``by`` column is synthesized, n is
-            the smallest number of records that the domain has in any of the data sets.  The interval of a count is on
-            the log scale if its lower limit would be negative otherwise.
+            the smallest number of records that the domain has in any of the data sets.  The lower limit of a
+            count is at least 0.
             ``attrs`` has the entries ``labels`` (headings of outcomes and ``by`` columns), ``where`` (the name of the
             column ``where``) and ``digits`` (the number of decimals, if the plan of the release sets it).
 

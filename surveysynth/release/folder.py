@@ -23,6 +23,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pc
 
+from ..choices import PRINTED
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, PrivacyError, SurveySynthError
 from ..privacy.accounting.ledger import Ledger
@@ -52,7 +53,7 @@ T_OF_PAIRS = (
     "not apply). measurements.json holds the noisy tables that all files were drawn from."
 )
 Kept = TypeVar("Kept", bound=Contents)
-PRINTED = 10_000  # number of cells; a table with more cells is only written as csv
+MOST_PRINTED = 10_000  # number of cells; a table with more cells is only written as csv
 
 
 def write_folder(
@@ -226,7 +227,7 @@ def _write_public(
     if release.measured is not None:
         text = json.dumps(release.measured.published(), indent=1)
         (folder / MEASUREMENTS).write_text(f"{text}\n", encoding="utf-8")
-    small = len(table) <= PRINTED
+    small = len(table) <= MOST_PRINTED
     kept = {suffix: form for suffix, form in formats.FORMATS.items() if form.in_folder and (form.in_full or small)}
     forms = {f"tables{suffix}": form for suffix, form in kept.items()}
     for name, form in forms.items():
@@ -302,7 +303,7 @@ def _heading(release: Contents, records: int, format: str, min_cell: int | None,
 def _about(release: Contents) -> str:
     """Write the lines of the report with title, source and contact, if the plan has them."""
     method, lines = release.method, [str(release.method["title"])] if "title" in release.method else []
-    lines += [f"{name.capitalize()}: {method[name]}" for name in ("source", "contact") if name in method]
+    lines += [f"{name.capitalize()}: {method[name]}" for name in PRINTED if name in method and name != "title"]
     return "".join(f"{line}\n" for line in lines) + ("\n" if lines else "")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from ..choices import PRINTED
 from ..design.derived import Where
 from ..errors import InputError
 from ..estimation.design_effects import Deff
@@ -24,6 +25,7 @@ def printed(
     *,
     symbols: str | Mapping[str, Any] | None = None,
     wording: str | Path | None = None,
+    wide: bool = False,
 ) -> Document:
     """Make a document with titles and footnotes from the tables of a release.
 
@@ -38,14 +40,16 @@ def printed(
         See :func:`surveysynth.publication.quality.symbols_of`.
     wording : str or Path, optional
         See :class:`surveysynth.publication.wording.Wording`.
+    wide : bool
+        Whether the last variable of a table is across, if its categories fit.
     """
     method, design = release.method, release.datasets[0]
     facts = Facts(
         outcomes=release.outcomes, kept=tuple(kept_columns(release)), records=design.n, labels=design.labels,
         units=method.get("units", {}), where=table.attrs.get("where", ""),
-        **{name: str(method.get(name, "")) for name in ("title", "source", "contact")},
+        printed={name: str(method[name]) for name in PRINTED if name in method},
     )  # fmt: skip
-    return document(table, by, release.privacy, facts, symbols_of(symbols), Wording(wording))
+    return document(table, by, release.privacy, facts, symbols_of(symbols), Wording(wording), wide=wide)
 
 
 def check_printed(where: Where = None, level: float = 0.95, deff: Deff = False, **others: Any) -> None:

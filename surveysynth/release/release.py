@@ -201,6 +201,7 @@ class Release(Estimates):
         *,
         symbols: str | Mapping[str, Any] | None = None,
         wording: str | Path | None = None,
+        wide: bool = False,
         **asked: Any,
     ) -> Path:
         """Write tables in the form of an official publication, with footnotes in plain words.
@@ -224,6 +225,9 @@ class Release(Estimates):
             any of ``suppressed``, ``missing``, ``unreliable`` and ``limit`` changes "uk".
         wording : str or Path, optional
             The words of headings and footnotes: a translated copy of ``surveysynth/publication/wording.toml``.
+        wide : bool
+            Whether the last variable is across in .html, .tex, .md and .docx, if its categories fit on the page: each
+            category then has estimate, interval and records.  By default all variables are down.
         **asked
             See :meth:`tables`.  ``where`` must be the name of a column, because the titles state the condition.  The
             intervals are 95% intervals.
@@ -252,13 +256,15 @@ class Release(Estimates):
         path, names = as_path(path), as_list(by)
         form = format_of(path)
         in_full = form.in_full
+        if wide and path.suffix in (".csv", ".xlsx"):
+            raise InputError(f"a {path.suffix[1:]} has all variables down: leave wide= out, or write .html or .tex")
         if in_full and not (symbols is None and wording is None):
             raise InputError(
                 f"a {path.suffix[1:]} has full numbers, without marks or notes: leave symbols= and wording= out"
             )
         check_printed(**asked | ({"deff": False} if in_full else {}))
         table = self.tables(names, **asked)
-        form.write(table, printed(self, table, names, symbols=symbols, wording=wording), path)
+        form.write(table, printed(self, table, names, symbols=symbols, wording=wording, wide=wide), path)
         return path
 
     def plot(

@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 
 from ...errors import InputError
-from ..arrangement import BETWEEN
 from ..digits import written
-from ..document import Block, Document
+from ..document import BETWEEN, Block, Document, imprint_lines
 from .style import plain_log
 
 # contrast with white of at least 3:1; the shapes differ for readers who do not see colours
@@ -99,8 +98,7 @@ def _below(document: Document, share: float) -> list[str]:
     texts = [words("sheet.symbol", mark=mark, meaning=legend[mark]) for mark in instead if mark in legend]
     if any(mark == worst.mark for block in document.blocks for mark in block.marks):
         texts.append(words("figure.hollow", meaning=legend[worst.mark]))
-    if document.source:
-        texts.append(words("sheet.source", source=document.source))
+    texts += [f"{document.subtitle}. {words('figure.interval')}", *imprint_lines(document)]
     return [line for text in texts for line in textwrap.wrap(text, int(LINE * share))]
 
 
