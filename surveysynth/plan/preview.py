@@ -40,7 +40,7 @@ FEW, FEW_CELLS = 10, 30
 NAMED = 5  # number of groups of similar levels that a warning lists
 # Whole numbers may be codes if they have at most CODES different values, or more than ONCE times as many as records
 CODES, ONCE = 20, 0.9
-WIDTH = 112
+WIDTH = 80  # characters on a line
 NO_FORMULA = "no public formula for this mechanism: check --inside, or surveysynth privacy-cost, looks at the file"
 SECONDS = "some seconds; about a minute for a dozen outcomes"
 ZEROS = "{} include 0: if many amounts are exactly 0, declare zeros = true in {}; otherwise zeros = false"
