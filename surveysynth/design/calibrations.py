@@ -66,7 +66,7 @@ class Calibration:
         after : float array (n,)
             Weights after the calibration.  They are used if ``given`` has no ``calibrated_weights``.
         or_zero : bool
-            Whether weights may be 0.
+            True if weights may be 0.
         """
         margins, numbers = margin_names(given.get("poststrata")), names_of(given.get("auxiliary"), "auxiliary")
         raked = names_of(given.get("raked_weights"), "raked_weights")

@@ -56,7 +56,7 @@ class _Column:
     named : int
         Number of values with a value label.
     others : bool
-        Whether there are values without a value label.
+        True if there are values without a value label.
     """
 
     type: pa.DataType | None = None

@@ -174,7 +174,7 @@ class DesignRecords:
 
     @property
     def calibrated(self) -> bool:
-        """Whether the weights are calibrated to known totals."""
+        """True if the weights are calibrated to known totals."""
         return bool(self.calibration.margins or self.calibration.auxiliary)
 
     @property
@@ -184,7 +184,7 @@ class DesignRecords:
 
     @property
     def clustered(self) -> bool:
-        """Whether some PSU has more than one record."""
+        """True if some PSU has more than one record."""
         return self.stages[0].stratum_of_unit.size < self.n
 
     @property
@@ -282,7 +282,7 @@ class DesignRecords:
         return self._scan.typed(name)
 
     def declares_levels(self, name: str) -> bool:
-        """Whether a column declares its levels: it is categorical, or has the values True and False.
+        """True if a column declares its levels: it is categorical, or has the values True and False.
 
         A column of texts declares no levels, even if :meth:`scan` stores it as categories.
 

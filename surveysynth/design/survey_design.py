@@ -100,7 +100,7 @@ class SurveyDesign(AdjustableDesign):
         Default 1 each.  JKn needs ``scale=1`` and (n_h - 1) / n_h, where n_h is the number of PSUs in the stratum from
         which the replicate leaves one out.
     mse : bool
-        Whether ``centre`` is the estimate (True), or the mean of the replicates (False, R's default).
+        True if ``centre`` is the estimate (True), or the mean of the replicates (False, R's default).
     pps : {"sen_yates_grundy", "horvitz_thompson", "hajek", "brewer", "poisson"}, optional
         Variance estimator for elements that were drawn without replacement and with unequal probabilities.  By default
         variances are as if elements had been drawn with replacement (Hu, Savitsky & Williams 2022a, section 2.3).

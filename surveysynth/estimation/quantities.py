@@ -57,7 +57,7 @@ class Quantity:
     prob : float
         Probability of a quantile.
     distributional : bool
-        Whether the statistic is a variance, a Gini coefficient, a quintile share ratio, or a poverty rate with an
+        True if the statistic is a variance, a Gini coefficient, a quintile share ratio, or a poverty rate with an
         estimated poverty line.
     interval : Interval
         Settings of the interval of a quantile.

@@ -128,7 +128,7 @@ def estimate(
         Method for proportions and poverty rates, and for the shares behind quantiles
         (:class:`surveysynth.estimation.intervals.Interval`).
     empty : bool
-        Whether cells without records have rows, for every combination of the categories of the ``by`` columns.  The
+        True if cells without records have rows, for every combination of the categories of the ``by`` columns.  The
         declared categories of a categorical column count, also those that no record has.  The same holds for the
         categories of proportions.
 

@@ -104,7 +104,7 @@ def measure_design(
     population_totals : mapping of term to float array, optional
         Public totals of the weights in the levels of a term.
     public_weight : bool
-        Whether weights are public.  Public weights are not measured.
+        True if weights are public.  Public weights are not measured.
     unit : str, optional
         Column of the protected units of several records.
     blank : int, optional
@@ -221,7 +221,7 @@ def shares(
     multiplied : int
         Number of terms by which products of the weight and each outcome are measured.
     public_weight : bool
-        Whether weights are public.  Otherwise the weight is the last variable.
+        True if weights are public.  Otherwise the weight is the last variable.
 
     Notes
     -----

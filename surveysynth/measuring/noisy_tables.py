@@ -70,9 +70,9 @@ class NoisyTable:
         Divisor of ``counts``: 1,000 for scores and 1,000,000 for products, times 60 if units of several records are
         protected.
     gaussian : bool
-        Whether the noise is Gaussian instead of Laplace.
+        True if the noise is Gaussian instead of Laplace.
     pairs : bool
-        Whether the table counts disjoint pairs of records of the same level, by the groups of both records (J, J).
+        True if the table counts disjoint pairs of records of the same level, by the groups of both records (J, J).
     """
 
     by: str | None

@@ -52,7 +52,7 @@ class Term:
     score : float array (steps,) or None
         Normal score of each step of a numeric predictor.  None for other terms.
     drawn : bool
-        Whether the term stands for strata, PSUs or units, whose effects are drawn anew for each data set.
+        True if the term stands for strata, PSUs or units, whose effects are drawn anew for each data set.
     """
 
     name: str

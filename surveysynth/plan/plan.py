@@ -130,7 +130,7 @@ class Plan(PlanEntries):
         Parameters
         ----------
         inside : bool
-            Whether confidential values are examined as well: frequent single values, the shape of residuals, expected
+            True if confidential values are examined as well: frequent single values, the shape of residuals, expected
             coefficients of variation, and PSUs whose size is correlated with the outcome.  The findings are for the
             agency alone.
 
@@ -174,7 +174,7 @@ class Plan(PlanEntries):
         Parameters
         ----------
         enter : bool
-            Whether the release is entered in the plan's ledger now.  Otherwise :meth:`write` enters the release when
+            True if the release is entered in the plan's ledger now.  Otherwise :meth:`write` enters the release when
             all files are on the disk; do not look at the release before.  A strict release, which is drawn from noisy
             tables, is always entered when noise is added.
         seed : int, optional
@@ -396,7 +396,7 @@ class Plan(PlanEntries):
         folder : str or Path, optional
             Another folder than the plan's.
         overwrite : bool
-            Whether an existing release in the folder is replaced.
+            True if an existing release in the folder is replaced.
 
         Returns
         -------
@@ -446,7 +446,7 @@ class Plan(PlanEntries):
         folder : str or Path, optional
             Another folder than the plan's.
         overwrite : bool
-            Whether an existing release in the folder may be replaced.
+            True if an existing release in the folder may be replaced.
 
         Raises
         ------

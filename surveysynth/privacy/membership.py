@@ -82,7 +82,7 @@ class Attacked(Protocol):
 
     @property
     def weights_from_file(self) -> bool:
-        """Whether the privacy weights of other records change if a record is left out."""
+        """True if the privacy weights of other records change if a record is left out."""
         ...
 
     def refitted(self, left_out: Sequence[int], rng: np.random.Generator) -> ProtectedFit:

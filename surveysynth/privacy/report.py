@@ -62,7 +62,7 @@ class PrivacyReport:
     publishable : bool
         False for a seeded run: anyone who knows the seed can undo the randomness.
     little_left : bool
-        Whether privacy weights keep less than 30% of the file's information.  The agency then accepted this by name.
+        True if privacy weights keep less than 30% of the file's information.  The agency then accepted this by name.
     unit : str or None
         Column of the protected units, if they are groups of records.
     delta : float or None

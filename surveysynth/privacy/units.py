@@ -55,7 +55,7 @@ class Unit:
 
     @property
     def differ(self) -> bool:
-        """Whether units have different numbers of records."""
+        """True if units have different numbers of records."""
         return self.by_record is not None and bool(np.ptp(np.bincount(self.by_record)) > 0)
 
     @property

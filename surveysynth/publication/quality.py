@@ -36,7 +36,7 @@ class Symbols:
         The quality classes in increasing order of their limits.  The last class has no limit.  An empty mark is not
         printed.
     withheld : bool
-        Whether numbers of the last class are replaced by the mark of the class.
+        True if numbers of the last class are replaced by the mark of the class.
     """
 
     suppressed: str

@@ -125,7 +125,7 @@ class Measurements:
         path : str or Path
             The folder to make.
         overwrite : bool
-            Whether to replace a folder of measurements at ``path``.
+            True to replace a folder of measurements at ``path``.
 
         Returns
         -------
@@ -252,5 +252,5 @@ def read_measurements(path: str | Path) -> Measurements:
 
 
 def is_measured(manifest: Path) -> bool:
-    """Whether a manifest belongs to measurements, and not to a release."""
+    """True if a manifest belongs to measurements, and not to a release."""
     return bool(json.loads(unsealed(manifest)).get("format") == FORMAT)

@@ -103,7 +103,7 @@ class Fit(FittedModel):
     sampler, streams, protect : objects
         Internal objects that make draws and protected fits.
     seeded : bool
-        Whether a seed was given.  Releases with a seed are not for publication.
+        True if a seed was given.  Releases with a seed are not for publication.
     used : list of int
         Positions of the draws that were used for releases.
     spent : list of float

@@ -92,7 +92,7 @@ class FittedModel:
 
     @property
     def little_left(self) -> bool:
-        """Whether privacy weights keep less than 30% of the information, so that the agency must accept a release."""
+        """True if privacy weights keep less than 30% of the information, so that the agency must accept a release."""
         return self.information is not None and self.information < LEAST_INFORMATION
 
     @property
@@ -109,7 +109,7 @@ class FittedModel:
 
     @property
     def weights_from_file(self) -> bool:
-        """Whether a record's privacy weight depends on other records, through risks or tuned constants."""
+        """True if a record's privacy weight depends on other records, through risks or tuned constants."""
         return self.policy is None and self.mechanism.weights_from_file
 
     @property
@@ -154,7 +154,7 @@ class FittedModel:
 
     @property
     def public_weights(self) -> bool:
-        """Whether the survey weights are published unchanged."""
+        """True if the survey weights are published unchanged."""
         return self.records.public_weights is not None
 
     def budget_of(self, m: int) -> Budget:

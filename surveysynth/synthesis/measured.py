@@ -102,11 +102,11 @@ def measure(
     outcomes : mapping of outcome to Outcome, optional
         Public facts about the outcomes.  A categorical column declares its levels by its type.
     weight : {"synthesize", "public"}
-        Whether weights are confidential and synthesized, or public.
+        True if weights are confidential and synthesized, or public.
     weight_bounds : (float, float)
         Public bounds of a weight, as multiples of the mean weight.  A weight outside counts as a weight at the bound.
     clusters : {"model", "ignore"}
-        Whether PSUs, and strata that the predictors do not determine, have effects.
+        True if PSUs, and strata that the predictors do not determine, have effects.
     unit : str, optional
         Column of the units that epsilon protects, if these are groups of records, such as households.  The column is
         published with other labels.

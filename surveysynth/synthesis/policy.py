@@ -102,7 +102,7 @@ class Policy:
         Constants of terms such as ``center(age)`` and ``bs(age, 5)`` (mean, knots) in the historical file.  The
         predictors of a later file are evaluated with these constants.
     public_weights : bool
-        Whether the survey weight was a function of the predictors.  The same must be true of a later file.
+        True if the survey weight was a function of the predictors.  The same must be true of a later file.
     digest : str
         Salted hash of the historical outcomes, by which the historical file itself is recognized and refused.
     values : dict of float arrays (S, ...)
@@ -308,7 +308,7 @@ class Policy:
         path : str or Path
             The file.
         overwrite : bool
-            Whether an existing file is replaced.
+            True if an existing file is replaced.
 
         Returns
         -------

@@ -53,7 +53,7 @@ class Table:
     levels : int
         Number of levels, L.
     sampled : bool
-        Whether the entries of the table have sampling variance.  Known totals have none.
+        True if the entries of the table have sampling variance.  Known totals have none.
     times : float array (R,), optional
         Factor by which the contributions of the records of each row are multiplied.  The default is 1.
     """

@@ -88,7 +88,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         ``IdentityTransform(scale=...)`` with a public scale.  The priors suit values that differ by a few units on
         the working scale.
     zeros : bool
-        Whether an outcome of exactly 0 has a separate probability, by a logistic regression on the predictors.  With
+        True if an outcome of exactly 0 has a separate probability, by a logistic regression on the predictors.  With
         True, it becomes public that zeros occur.
     components : int
         K, the largest number of components.  Choose more than are needed: components that are not needed get almost no

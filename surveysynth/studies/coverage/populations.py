@@ -65,7 +65,7 @@ class RealPopulation:
     unit : str, optional
         Column of the units that epsilon protects, if these are groups of records.
     weight : {"synthesize", "public"}
-        Whether strict releases synthesize the weight or publish it.  It is public if it belongs to whole households, or
+        True if strict releases synthesize the weight or publish it.  It is public if it belongs to whole households, or
         is the same for all records of a stratum.
     statistics : tuple of str
         Statistics of the tables.
