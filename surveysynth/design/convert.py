@@ -92,7 +92,7 @@ def convert(
     to : str or Path
         The .parquet file to write.  Only its owner can read it.  If the conversion fails, there is no such file.
     missing_codes, encoding, separator, decimal, thousands, text, na
-        As for :meth:`SurveyDesign.read`.
+        See :meth:`SurveyDesign.read`.
 
     Raises
     ------

@@ -126,7 +126,10 @@ class DesignRecords:
 
     @property
     def source(self) -> dict[str, Any] | None:
-        """The file and the options of :meth:`read`, as a dict that the caller may change.  None for other designs."""
+        """The file and the options of :meth:`read`, as a dict that the caller may change.
+
+        The value is None if the design was not made by :meth:`read`.
+        """
         return deepcopy(self._source)
 
     @property

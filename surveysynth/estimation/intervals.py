@@ -87,7 +87,7 @@ class Interval:
 
         A share of 0 or 1 has standard error 0, but is not known exactly.  By every method, its limits are those of
         Clopper & Pearson (1934) with n min(1, (t_n-1 / t)^2) records.  A share between 0 and 1 with standard error 0 is
-        fixed by the design, and both limits are equal to the share.
+        fixed by the design, and the limits are equal to the share.
 
         Parameters
         ----------
@@ -194,7 +194,7 @@ def _likelihood(p: float, n_eff: float, t: float) -> tuple[float, float]:
 def overlap(low: ArrayLike, high: ArrayLike, other_low: ArrayLike, other_high: ArrayLike) -> Floats:
     """Compute the overlap of two confidence intervals.
 
-    The overlap is the length of the intersection divided by the length of each interval, averaged over both intervals.
+    The overlap is the length of the intersection divided by the length of each interval, averaged over the two.
     It is 1 for equal intervals, and negative for disjoint intervals, in proportion to their distance (Karr et al. 2006,
     in the form of Snoke et al. 2018).  It is NaN if an interval has length 0.
 

@@ -74,7 +74,7 @@ class Quantity:
 
     @cached_property
     def missing(self) -> Bools | None:
-        """Marks of the records with a missing value, (n,).  None if no value is missing."""
+        """Marks (n,) of the records with a missing value, or None if no value is missing."""
         marks = [np.isnan(values) for values in (self.y, self.x) if values is not None]
         where = np.logical_or.reduce(marks) if marks else np.zeros(1, dtype=bool)
         return where if where.any() else None

@@ -115,8 +115,8 @@ def estimate(
         comparison (:mod:`surveysynth.r`).  ``frame.attrs["estimator"]`` names the estimator that was used.
     missing : {"fail", "drop", "available"}
         Treatment of missing values.  "drop" leaves out records with any missing outcome or denominator, for all
-        outcomes (R's ``svymean(~a + b, na.rm = TRUE)``).  "available" uses all values of each outcome.  With both, the
-        records that are used are a domain of the whole design, and counts are of all records.  Records with a missing
+        outcomes (R's ``svymean(~a + b, na.rm = TRUE)``).  "available" uses all values of each outcome.  With "drop" and
+        "available", the records that are used are a domain of the whole design, and counts are of all records.  Records with a missing
         ``by`` column are in no cell of that column, but are included in the rows "all" over that column (as in R's
         ``svymean`` over all records, unlike the sum of the rows of ``svyby``).  A warning gives the number of such
         records.
@@ -271,7 +271,7 @@ class Estimand:
 
     @cached_property
     def _moments(self) -> CellMoments | None:
-        """Sums by cell, computed once for all partitions.  None if the estimates do not follow from such sums."""
+        """Sums by cell for all partitions, or None if the estimates do not follow from such sums."""
         cell_domain = self.partition.cell_domain
         if cell_domain is None or self.estimator != "onepass" or not RecordMoments.suit(self.design, self.quantity):
             return None

@@ -2,7 +2,7 @@
 
 First a histogram of each variable is measured and smoothed.  The smoothed histogram determines groups of cells.  Then
 counts of groups and sums of scores are measured: for outcomes, by formula terms; for the weight, by terms and by
-outcomes; for both, by strata and PSUs.
+outcomes; for outcomes and weight, by strata and PSUs.
 """
 
 from __future__ import annotations

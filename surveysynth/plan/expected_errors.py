@@ -71,9 +71,9 @@ def expected_errors(
     design : SurveyDesign
         The file.  Only its public columns, its design and, if they are public, its weights are used.
     formula, epsilon, delta, population_total, population_totals, bounds, outcomes
-        As for :func:`surveysynth.measure`.
+        See :func:`surveysynth.measure`.
     weight, weight_bounds, clusters, unit, public, importance
-        As for :func:`surveysynth.measure`.
+        See :func:`surveysynth.measure`.
     by : str or list of str, optional
         Predictors by which tables will be made.
     m : int
@@ -89,7 +89,7 @@ def expected_errors(
     Raises
     ------
     InputError, ModelError
-        As :func:`surveysynth.measure`.  One error lists everything that is wrong.
+        See :func:`surveysynth.measure`.  One error lists everything that is wrong.
 
     Examples
     --------

@@ -188,7 +188,7 @@ class Plan(PlanEntries):
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError, NotFitForRelease
-            As :func:`surveysynth.synthesize`, and InputError if an entry is not filled in.
+            See :func:`surveysynth.synthesize`.  InputError is also raised if an entry is not filled in.
         """
         self._refuse_unfinished()
         strict, ledger = is_strict(self.settings), self.ledger
@@ -259,7 +259,7 @@ class Plan(PlanEntries):
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError
-            As :func:`surveysynth.fit`.  Also InputError if an entry is not filled in, or if the release is strict and
+            See :func:`surveysynth.fit`.  InputError is also raised if an entry is not filled in, or if the release is strict and
             has no fit to records.
         """
         self._refuse_unfinished()
@@ -328,7 +328,7 @@ class Plan(PlanEntries):
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError
-            As :func:`surveysynth.privacy_cost`.  Also InputError if file, weights or formula are not filled in, if the
+            See :func:`surveysynth.privacy_cost`.  InputError is also raised if file, weights or formula are not filled in, if the
             plan has a policy, or if the release is strict (:meth:`check` predicts the accuracy of strict releases).
         """
         self._refuse_unfinished("survey.file", "survey.weights", "model.formula")
@@ -366,7 +366,7 @@ class Plan(PlanEntries):
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError
-            As :meth:`Policy.from_historical`.  Also InputError if an entry is not filled in, if the mechanism is not
+            See :meth:`Policy.from_historical`.  InputError is also raised if an entry is not filled in, if the mechanism is not
             "censored-weighted", or if the plan has a policy or no epsilon.
         """
         self._refuse_unfinished()
@@ -406,7 +406,7 @@ class Plan(PlanEntries):
         Raises
         ------
         InputError, PrivacyError
-            As :meth:`Release.write`.
+            See :meth:`Release.write`.
         """
         tables = self.settings.tables
         return release.write(
@@ -471,7 +471,7 @@ class Plan(PlanEntries):
         Raises
         ------
         InputError
-            As :func:`surveysynth.compare`.
+            See :func:`surveysynth.compare`.
         """
         return compare(self.design, release, self.settings.tables.by, **self.statistics)
 

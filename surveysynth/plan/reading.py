@@ -46,7 +46,7 @@ def opened(file: Path, settings: Settings) -> tuple[list[str], dict[str, str], C
 
 
 def _recoded_frame(frame: pd.DataFrame, recodes: Mapping[str, Column]) -> pd.DataFrame:
-    """Make the changes to columns that the plan requests (InputError for an unknown column)."""
+    """Make the changes to columns that the plan requests.  Raise InputError for an unknown column."""
     for name in recodes:
         if name not in frame.columns:
             raise InputError(

@@ -220,7 +220,7 @@ def epsilon_before(settings: Settings, folder: Path) -> float:
 
 
 def _earlier(settings: Settings, folder: Path) -> Measurements | Release | None:
-    """Read the measurements or the release of an earlier year (InputError if the folder has neither)."""
+    """Read the measurements or the release of an earlier year.  Raise InputError if the folder has neither."""
     if settings.privacy.earlier is None:
         return None
     place = folder / settings.privacy.earlier

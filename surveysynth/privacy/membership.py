@@ -116,21 +116,22 @@ class MembershipAttack:
         of at most 0.005), ``epsilon_seen`` (m max |log r|) and ``ess``, the effective number of draws "out".  The other
         columns come from a refit without the record, and are NaN without a refit: ``advantage_refit``, ``auc_refit``,
         ``beyond_refit`` (probability that the privacy loss |sum of log r over m draws| of a release exceeds epsilon),
-        ``loss_refit`` (m max |log r| over the draws of both fits) and ``error_refit``, the standard error of
+        ``loss_refit`` (m max |log r| over the draws of the two fits) and ``error_refit``, the standard error of
         m log(Z' / Z).  Here r is the ratio of the posterior densities without the record ("out") and with it ("in"),
         and Z' / Z is the ratio of their normalizing constants.
     screened : int
         Number of records, or units, that were examined with one draw.
     others : float
         Upper bound on the advantage, with fixed privacy weights, against the records that were not attacked:
-        1 - (1 - TV)^m, where TV is the largest advantage from one draw.  0 if all records were attacked.
+        1 - (1 - TV)^m, where TV is the largest advantage from one draw.  It is 0 if all
+        records were attacked.
     refitted : int
         Number of records, or units, that were attacked by a refit without them.
     refused : int
         Number of records, or units, without which the file could not be fitted.
     same_file : float or None
         Advantage with which two fits of the same file are distinguished.  These fits differ only because draws, and
-        constants tuned on draws, are random.  None without refits.
+        constants tuned on draws, are random.  None means that there were no refits.
     m : int
         Number of draws that the intruder sees.
     epsilon : float
@@ -309,7 +310,7 @@ def membership_attack(
 
 
 def _refitted(fit: Attacked, left_out: Sequence[int], rng: np.random.Generator) -> tuple[float, ...]:
-    """Fit again without some units, and simulate the test that distinguishes both fits (:func:`between`).
+    """Fit again without some units, and simulate the test that distinguishes the two fits (:func:`between`).
 
     All results are NaN if the model cannot be fitted without these units.
     """

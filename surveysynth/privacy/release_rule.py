@@ -102,7 +102,7 @@ class IdentificationRule(Identification):
         Raises
         ------
         InputError
-            As :meth:`check`.
+            See :meth:`check`.
         PrivacyError
             The risk of a record is above the limit.
         """

@@ -66,9 +66,11 @@ class PrivacyReport:
     unit : str or None
         Column of the protected units, if they are groups of records.
     delta : float or None
-        Probability with which epsilon may fail to hold, for all m data sets together.  None for a pure epsilon.
+        Probability with which epsilon may fail to hold, for all m data sets together.  A pure epsilon has
+        None.
     replaced : float or None
-        ``epsilon_replace_one`` under Gaussian noise.  None if ``epsilon_replace_one`` is twice ``epsilon``.
+        ``epsilon_replace_one`` under Gaussian noise.  It is None if ``epsilon_replace_one`` is twice
+        ``epsilon``.
     internal : dict
         Exact numbers, for the agency only, which are neither pickled nor copied.
     """

@@ -37,9 +37,9 @@ class Unit:
     ----------
     column : str or None
         Name of the column with the labels of the units.  For PSUs the names of the stratum column and of the columns of
-        parent units come first, separated by commas.  None for single records.
+        parent units come first, separated by commas.  None means that single records are protected.
     by_record : int array (n,) or None
-        Unit of each of the n records, from 0 to U - 1.  None for single records.
+        Unit of each of the n records, from 0 to U - 1.  None means that single records are protected.
     """
 
     column: str | None = None

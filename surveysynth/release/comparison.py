@@ -247,7 +247,7 @@ def compare(
     by : str or list of str, optional
         The variables that define the cells, as for :meth:`Release.tables`; by default :meth:`Release.table_predictors`.
     statistic, quantiles, poverty_line
-        As for :meth:`Release.tables`.
+        See :meth:`Release.tables`.
 
     Returns
     -------

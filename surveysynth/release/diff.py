@@ -62,7 +62,7 @@ class Changes:
     same_file : bool
         True if the standard errors of differences are computed for two releases of the same file.
     about : dict, optional
-        Titles, manifest checksums and epsilons of the two releases; None for plans.
+        Titles, manifest checksums and epsilons of the two releases.  It is None for plans.
 
     Examples
     --------

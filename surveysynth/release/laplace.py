@@ -7,7 +7,7 @@ paper: eps_pc is spent on a point estimate, and eps_vc / R on a replicate estima
 
 ``kind="local"`` is the form of the paper, without a guarantee.  ``kind="strict"`` is epsilon-differentially private
 within public bounds; its means are noisy totals over noisy counts.  :mod:`surveysynth.release.sensitivity` has the
-sensitivities of both forms, to which the noise is scaled.
+sensitivities of the two forms, to which the noise is scaled.
 
 The noise comes from OpenDP, whose Laplace mechanism is exact for floating-point numbers.  A plain floating-point
 Laplace draw would reveal digits of the number to which it is added (Mironov 2012).

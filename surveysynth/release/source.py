@@ -191,9 +191,9 @@ class Source:
         return {name: [each for each in columns if each] for name, columns in found.items()}
 
     def is_counted(self, variable: str | None, columns: Collection[str]) -> bool:
-        """True if one noisy table has a variable and all these columns (variable None: only the columns).
+        """True if one noisy table has ``variable`` and all ``columns``, or if these are predictors, which are public.
 
-        It is also True if all of them are predictors, because predictors are public.
+        If ``variable`` is None, only ``columns`` matter.
         """
         wanted = {*columns, *([] if variable is None else [variable])}
         own = {name: tables for name, tables in self.counted_by.items() if name in wanted}
@@ -247,7 +247,7 @@ class Source:
     def is_large(self, n: int) -> bool:
         """True if n records are so many that a subset is enough to compute the variance due to noise.
 
-        It is False for the model FBP.
+        The result is always False for the model FBP.
         """
         return n > MANY and self.model == "FBS"
 

@@ -147,12 +147,12 @@ def complementary(table: pd.DataFrame, by: list[str], hidden: NDArray[np.bool_])
     by : list of str
         The variables that define the table's domains.
     hidden : bool array (rows,)
-        True if each cell is suppressed at the start.
+        True for each cell that is suppressed at the start.
 
     Returns
     -------
     bool array (rows,)
-        True if each cell is suppressed at the end.
+        True for each cell that is suppressed at the end.
     """
     hidden, safe = hidden.copy(), np.zeros(len(hidden), dtype=bool)
     A, n = additions(table, by), table["n"].to_numpy(dtype=float)

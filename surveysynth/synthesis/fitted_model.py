@@ -141,7 +141,7 @@ class FittedModel:
 
     @property
     def constants_given(self) -> bool:
-        """True if the clamp, or the scale c1 of the privacy weights, was given rather than tuned on the file."""
+        """True if the user gave the clamp or the scale c1 of the privacy weights; False if c1 was tuned on the file."""
         return self.mechanism.constants_given
 
     @property

@@ -33,7 +33,7 @@ SCALED = 0.01  # weights whose mean differs from 1 by at most this are scaled to
 
 
 def check_enough(total: Any, n: int) -> float:
-    """Return the population total as a number (InputError if the total is below the number n of records)."""
+    """Return the population total as a number.  Raise InputError if the total is below the number n of records."""
     total = positive(total, "population_total")
     if total < n:
         raise InputError(f"population_total is below the {n:,} records of the sample: it counts everybody")
@@ -226,8 +226,8 @@ def public_frame(
 def count_roles_of(synthetic: Synthetic, roles: dict[str, Any], taken: Sequence[str]) -> dict[str, Any] | None:
     """Return the roles of columns (weights, strata, PSUs) for standard errors of counts.
 
-    None if these standard errors need the same roles as those of other statistics.  ``taken`` are names of columns,
-    which the weights for counts cannot have.
+    Return None if standard errors of counts need the same roles as those of other statistics.  ``taken`` are names of
+    columns, which the weights for counts cannot have.
     """
     if synthetic.count_weights is None:
         return None

@@ -294,8 +294,8 @@ class _Limit:
         """Simulate a fit in which all privacy weights are 1.
 
         Returns the residuals (N, D) of the simulated records, and the errors (S, K, D) of posterior draws of the
-        coefficients, both in units of the Cholesky factor of Sigma.  ``ratio`` (D,) are the true ratios of the
-        variances between PSUs to Sigma.
+        coefficients.  Residuals and errors are in units of the Cholesky factor of the residual covariance Sigma.
+        ``ratio`` (D,) are the true ratios of the variances between PSUs to Sigma.
         """
         file, sim = self.file, self.simulated
         E, own = np.empty_like(self.noise), np.empty_like(sim.z)

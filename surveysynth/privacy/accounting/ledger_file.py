@@ -34,7 +34,7 @@ WITH_HEAD = re.compile(rb'(\{.*), "head": "([0-9a-f]{64})"\}', re.DOTALL)
 
 
 class Amounts(NamedTuple):
-    """Epsilons of an expense: for blanking a unit's values, and for replacing these values.  None if undefined."""
+    """Epsilons of an expense: for blanking a unit's values, and for replacing them.  An undefined epsilon is None."""
 
     blank: Decimal | None
     replace: Decimal | None
@@ -57,9 +57,10 @@ class Entry:
     unit : str
         The protected unit: "record", or the name of a column, such as the column of households.
     blank : Decimal or None
-        Epsilon of the change that removes or adds one unit's confidential values, or the whole unit; None if undefined.
+        Epsilon of the change that removes or adds one unit's confidential values, or the whole unit.  An undefined
+        epsilon is None.
     replace : Decimal or None
-        Epsilon of the change that replaces one unit's confidential values; None if undefined.
+        Epsilon of the change that replaces one unit's confidential values.  An undefined epsilon is None.
     salt : str
         A random text that identifies the entry, even before the entry is written: 32 hexadecimal digits, unless
         :meth:`Ledger.spend` was given another text.

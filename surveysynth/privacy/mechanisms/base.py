@@ -122,7 +122,10 @@ class Mechanism:
         return cls.guarantees.get(kind, next(iter(cls.guarantees.values())))
 
     def with_c1(self, c1: float) -> Mechanism:
-        """Return the mechanism with scale c1 of the privacy weights (InputError if only the constructor takes c1)."""
+        """Return the mechanism with c1 as the scale of the privacy weights.
+
+        Here InputError is raised: this mechanism takes c1 only in its constructor.
+        """
         kind = type(self).__name__
         raise InputError(f"c1 of a {kind} is given to it: {kind}(c1=...)")
 
@@ -138,7 +141,7 @@ class RecordMechanism(Mechanism, ABC):
 
     @property
     def weights_from_file(self) -> bool:
-        """True if privacy weights depend on other records of the file."""
+        """True if a record's privacy weight depends on other records of the file."""
         return True
 
     @property
@@ -148,7 +151,7 @@ class RecordMechanism(Mechanism, ABC):
 
     @property
     def constants_given(self) -> bool:
-        """True if the constants that corrections of the draws use, such as c1, were given, not tuned on the file."""
+        """True if the user gave the constants for corrections of the draws, such as c1; False if they were tuned."""
         return False
 
     @property

@@ -75,7 +75,7 @@ class Censored(PrivacyWeights):
     Raises
     ------
     InputError
-        As :class:`WeightedE`, and if ``weighted`` is neither True nor False.
+        See :class:`WeightedE`.  InputError is also raised if ``weighted`` is neither True nor False.
 
     Examples
     --------

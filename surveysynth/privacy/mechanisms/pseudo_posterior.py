@@ -75,7 +75,7 @@ class PseudoPosterior(PrivacyWeights):
         return self.c1 is None
 
     def with_c1(self, c1: float) -> PseudoPosterior:
-        """Return the mechanism with scale c1 of the privacy weights (InputError if c1 was given before)."""
+        """Return the mechanism with c1 as scale of the privacy weights.  Raise InputError if c1 was given before."""
         if self.c1 is not None:
             raise InputError("c1 is given twice: to privacy_cost and to the mechanism")
         return replace(self, c1=c1)

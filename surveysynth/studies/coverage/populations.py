@@ -65,8 +65,8 @@ class RealPopulation:
     unit : str, optional
         Column of the units that epsilon protects, if these are groups of records.
     weight : {"synthesize", "public"}
-        True if strict releases synthesize the weight or publish it.  It is public if it belongs to whole households, or
-        is the same for all records of a stratum.
+        What strict releases do with the weight.  It is public if it belongs to whole households, or is the same for all
+        records of a stratum.
     statistics : tuple of str
         Statistics of the tables.
     model : Synthesizer, optional
