@@ -194,7 +194,7 @@ def _likelihood(p: float, n_eff: float, t: float) -> tuple[float, float]:
 def overlap(low: ArrayLike, high: ArrayLike, other_low: ArrayLike, other_high: ArrayLike) -> Floats:
     """Compute the overlap of two confidence intervals.
 
-    The overlap is the length of the intersection divided by the length of each interval, averaged over the two.
+    The overlap is the length of the intersection divided by the length of each interval, averaged over both intervals.
     It is 1 for equal intervals, and negative for disjoint intervals, in proportion to their distance (Karr et al. 2006,
     in the form of Snoke et al. 2018).  It is NaN if an interval has length 0.
 

@@ -116,10 +116,10 @@ def estimate(
     missing : {"fail", "drop", "available"}
         Treatment of missing values.  "drop" leaves out records with any missing outcome or denominator, for all
         outcomes (R's ``svymean(~a + b, na.rm = TRUE)``).  "available" uses all values of each outcome.  With "drop" and
-        "available", the records that are used are a domain of the whole design, and counts are of all records.  Records with a missing
-        ``by`` column are in no cell of that column, but are included in the rows "all" over that column (as in R's
-        ``svymean`` over all records, unlike the sum of the rows of ``svyby``).  A warning gives the number of such
-        records.
+        "available", the records that are used are a domain of the whole design, and counts are of all records.  Records
+        with a missing ``by`` column are in no cell of that column, but are included in the rows "all" over that column
+        (as in R's ``svymean`` over all records, unlike the sum of the rows of ``svyby``).  A warning gives the number
+        of such records.
     level : float
         Level of the intervals.
     df : float, optional

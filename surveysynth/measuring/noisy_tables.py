@@ -42,8 +42,8 @@ class NoisyTable:
     """A noisy table of counts, of sums of scores, or of sums of products of scores.
 
     The L rows are public levels, groups of an earlier variable, or combinations of a level and a group.  The J columns
-    are groups of the variable's G cells.  In a table of scores, a record adds a score between -1 and 1, which is linear in its
-    amount, instead of 1.  In a table of products, a record adds the product of its scores on two variables.
+    are groups of the variable's G cells.  In a table of scores, a record adds a score between -1 and 1, which is linear
+    in its amount, instead of 1.  In a table of products, a record adds the product of its scores on two variables.
 
     Attributes
     ----------

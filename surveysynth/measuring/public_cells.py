@@ -46,8 +46,8 @@ class PublicCells:
     pairs : dict of str to int array (levels,)
         For strata, PSUs and units, the number of pairs of records in each level.
     times : float array (C,) or None
-        Mean contribution of the records of each combination to a count (:mod:`.protected_units`).  None if single
-        records are protected.
+        Mean contribution of the records of each combination to a count (:mod:`.protected_units`).  None means
+        that single records are protected.
     """
 
     step: Mapping[str, Codes]

@@ -259,8 +259,8 @@ class Plan(PlanEntries):
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError
-            See :func:`surveysynth.fit`.  InputError is also raised if an entry is not filled in, or if the release is strict and
-            has no fit to records.
+            See :func:`surveysynth.fit`.  InputError is also raised if an entry is not filled in, or if the release is
+            strict and has no fit to records.
         """
         self._refuse_unfinished()
         refuse_far_total(self.design, self.settings)
@@ -328,8 +328,9 @@ class Plan(PlanEntries):
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError
-            See :func:`surveysynth.privacy_cost`.  InputError is also raised if file, weights or formula are not filled in, if the
-            plan has a policy, or if the release is strict (:meth:`check` predicts the accuracy of strict releases).
+            See :func:`surveysynth.privacy_cost`.  InputError is also raised if file, weights or formula are not filled
+            in, if the plan has a policy, or if the release is strict (:meth:`check` predicts the accuracy of strict
+            releases).
         """
         self._refuse_unfinished("survey.file", "survey.weights", "model.formula")
         privacy, model = self.settings.privacy, self.settings.model
@@ -366,8 +367,8 @@ class Plan(PlanEntries):
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError
-            See :meth:`Policy.from_historical`.  InputError is also raised if an entry is not filled in, if the mechanism is not
-            "censored-weighted", or if the plan has a policy or no epsilon.
+            See :meth:`Policy.from_historical`.  InputError is also raised if an entry is not filled in, if the
+            mechanism is not "censored-weighted", or if the plan has a policy or no epsilon.
         """
         self._refuse_unfinished()
         privacy, model = self.settings.privacy, self.settings.model

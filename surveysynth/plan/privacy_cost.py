@@ -106,8 +106,8 @@ def privacy_cost(
     Raises
     ------
     InputError, ModelError, PrivacyError, EngineError
-        See :func:`fit`.  InputError is also raised for ``Strict``, and if a table is requested for another mechanism than
-        ``PseudoPosterior``.
+        See :func:`fit`.  InputError is also raised for ``Strict``, and if a table is requested for another mechanism
+        than ``PseudoPosterior``.
 
     Examples
     --------

@@ -44,7 +44,7 @@ class Settings(Section):
 
     @classmethod
     def from_entries(cls, sections: Mapping[str, Any]) -> Self:
-        """Make settings from the entries of each section.  Raise InputError for wrong entries and those of version 0.2."""
+        """Make settings from the entries of each section.  Raise InputError for entries that are wrong or outdated."""
         if removed := removed_entries(sections):
             raise InputError(f"the plan is of an earlier version: {'; '.join(removed)}")
         try:

@@ -123,8 +123,7 @@ class MembershipAttack:
         Number of records, or units, that were examined with one draw.
     others : float
         Upper bound on the advantage, with fixed privacy weights, against the records that were not attacked:
-        1 - (1 - TV)^m, where TV is the largest advantage from one draw.  It is 0 if all
-        records were attacked.
+        1 - (1 - TV)^m, where TV is the largest advantage from one draw.  The bound is 0 if all records were attacked.
     refitted : int
         Number of records, or units, that were attacked by a refit without them.
     refused : int

@@ -223,7 +223,7 @@ def attribute_risk(
     -------
     pandas.Series (n,)
         Shares in [0, 1].  They are NaN for the same records as in :func:`identification_risk`.  A data set contributes
-        It is 0 for a record whose pattern is empty.
+        0 for a record whose pattern is empty.
 
     Raises
     ------

@@ -184,9 +184,9 @@ class Policy:
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError
-            See :func:`surveysynth.fit`.  An error is also raised if ``source`` is empty; if the model cannot be clamped,
-            cannot be used for another file, or draws synthetic values given the confidential values; or if the formula
-            has a term that depends on other records, such as ``I(x - x.mean())``.
+            See :func:`surveysynth.fit`.  An error is also raised if ``source`` is empty; if the model cannot be
+            clamped, cannot be used for another file, or draws synthetic values given the confidential values; or if the
+            formula has a term that depends on other records, such as ``I(x - x.mean())``.
 
         Notes
         -----

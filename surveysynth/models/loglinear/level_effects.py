@@ -53,7 +53,7 @@ class LevelRows:
 
     @cached_property
     def _by_level(self) -> tuple[Codes, Codes, Codes]:
-        """Order of the rows by stratum or PSU, the strata or PSUs that occur, and the position of the first row of each."""
+        """Order of the rows by stratum or PSU, the strata or PSUs that occur, and the first position of each."""
         order = np.argsort(self.level, kind="stable")
         return order, *np.unique(self.level[order], return_index=True)
 

@@ -195,8 +195,8 @@ class Ledger:
         Raises
         ------
         InputError
-            An epsilon is not positive.  ``blank`` and ``replace`` are both None for a kind other than "none", or one
-            of them is given for "none".  The kind is unknown, or a text is empty or not valid.  Earlier entries list all
+            An epsilon is not positive.  ``blank`` and ``replace`` are both None for a kind other than "none", or one of
+            them is given for "none".  The kind is unknown, or a text is empty or not valid.  Earlier entries list all
             expenses.
         PrivacyError
             The cap would be exceeded, the expenses do not add up to the epsilon, or the ledger is damaged or cannot be
@@ -419,7 +419,7 @@ class Ledger:
 
     @property
     def left(self) -> Decimal | None:
-        """Epsilon that the cap still permits, at least 0, or None without a cap.  0 if the sum spent is unknown."""
+        """Epsilon that the cap still permits, at least 0 (0 if the spent sum is unknown), or None without a cap."""
         return left_of(self._own(self._read().lines))
 
     @property
