@@ -356,7 +356,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def _swept(path: Path) -> list[Path]:
-    """Do the same as :func:`left_behind`, but leave it to the caller to lock the parent folder."""
+    """List and delete what interrupted runs left, as :func:`left_behind`.  The caller has locked the parent folder."""
     kept = []
     pattern = re.compile(re.escape(f".{path.name}.") + "[0-9a-f]{8}")
     if (path / "public" / "manifest.json").is_file() and (path / UNFINISHED).is_file():

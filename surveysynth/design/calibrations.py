@@ -117,7 +117,7 @@ def earlier_ones(
     """Return the calibrations before the last one, in their order, from the argument ``earlier_calibrations``.
 
     The weights after each calibration are the weights before the next one, unless ``calibrated_weights`` names others.
-    ``given`` is refused if it is not a list of calibrations (InputError).
+    Raise InputError if ``given`` is not a list of calibrations.
     """
     if given is None:
         return ()

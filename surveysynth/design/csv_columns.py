@@ -68,8 +68,8 @@ class Column:
     choices : Choices
         Evidence whether the values are answers that tick several choices: "1,3" if choices 1 and 3 are ticked.
     low, high : int
-        The smallest number below 0 and the largest number above 0, among whole numbers of 16 digits or more.  0 if
-        there is no such number.
+        The smallest number below 0 and the largest number above 0, among whole numbers of 16 digits or more.
+        They are 0 if there is no such number.
     """
 
     as_is: bool = False

@@ -57,7 +57,7 @@ class Partition:
         return np.append(self.cell_domain, -1)[self.cell]
 
     def same_domains(self, other: Partition) -> bool:
-        """Return whether another data set has the same domains.  The categories 1 and 1.0 are equal."""
+        """Return True if another data set has the same domains.  The categories 1 and 1.0 are equal."""
         return bool(self.labels.to_numpy(dtype=object).tolist() == other.labels.to_numpy(dtype=object).tolist())
 
 

@@ -183,7 +183,7 @@ class Cells:
         return set() if rule is None else columns_of_condition(rule, "applies")
 
     def asked(self, frame: pd.DataFrame) -> Bools:
-        """Return whether each record is asked the question.  ``frame`` has the columns of the question's condition."""
+        """Return True for each record that is asked the question.  ``frame`` has the columns of the condition."""
         rule = self.outcome.applies
         return np.ones(len(frame), dtype=bool) if rule is None else obeyed([rule], frame, "applies")
 

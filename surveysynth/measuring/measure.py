@@ -261,7 +261,10 @@ def shares(
 
 
 def _split(budget: TableBudget, made: Sequence[Mapping[str, tuple[float, int]]]) -> list[dict[str, float]]:
-    """Compute the epsilon of one table of each kind.  ``made`` gives each kind's share of the budget and tables."""
+    """Compute the epsilon of one table of each kind, for every variable.
+
+    For each variable, ``made`` gives every kind's share of the budget and number of tables.
+    """
     found = iter(budget.split([(share / many, many) for kinds in made for share, many in kinds.values() if many]))
     return [{kind: next(found) for kind, (_, many) in kinds.items() if many} for kinds in made]
 

@@ -187,10 +187,10 @@ class VariableFit:
         return draw(self.fit, by, self.model(coefficients) if self.effects else None)
 
     def level_rows(self, theta: Floats) -> LevelRows:
-        """Compute cell probabilities and numbers of records of all parts, without effects of strata, PSUs and units.
+        """Compute cell probabilities and numbers of records without effects of strata, PSUs and units.
 
-        ``theta`` has the coefficients of the formula's terms.  The result also has the stratum, PSU or unit of each
-        part.
+        The rows of the result are the parts of public cells (see :mod:`.expanded`), each with its stratum, PSU or unit.
+        ``theta`` has the coefficients of the formula's terms.
         """
         cell = self.expanded.cell
         records = self.cells.counted[cell] * self.expanded.share

@@ -81,6 +81,6 @@ def planned_roles(settings: Settings) -> dict[str, Any]:
 
 
 def is_readable(settings: Settings) -> bool:
-    """Return whether the plan names a file and its weights, so that the file can be read as a design."""
+    """Return True if the plan names a file and its weights, so that the file can be read as a design."""
     survey = settings.survey
     return survey.file is not None and survey.weighted

@@ -367,9 +367,9 @@ def log_normalizers(inside: Floats, weight_in: Floats, outside: Floats, weight_o
 
 
 def log_ratios(c: Floats, weight: Floats) -> Floats:
-    """Return the log of the density ratio r, without and with a record, for each record at each of S draws.
+    """Return log r (S, records), where r is the ratio of the posterior densities without and with a record.
 
-    c (S, records) are the records' contributions to the log likelihood.  ``weight`` are the probabilities of the draws.
+    c (S, records) are the records' contributions to the log likelihood in S draws.  ``weight`` are the probabilities of the draws.
     """
     highest = (-c).max(axis=0)
     return np.asarray(-c - (highest + np.log(weight @ np.exp(-c - highest))))

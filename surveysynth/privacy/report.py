@@ -51,8 +51,8 @@ class PrivacyReport:
     m : int
         Number of synthetic data sets.
     draws : int
-        Number of posterior draws, including the released draws, over which the Lipschitz bound is a maximum.  0 if
-        epsilon does not rest on such a bound.
+        Number of posterior draws, including the released draws, over which the Lipschitz bound is a maximum.  It
+        is 0 if epsilon does not rest on such a bound.
     verdict : str
         A sentence on whether the sampler's diagnostics passed.
     assumptions : list of str
@@ -123,7 +123,7 @@ class PrivacyReport:
 
     @property
     def neighbours(self) -> dict[str, float]:
-        """Epsilon for each kind of neighbouring files, by a description of the kind.  Empty without a guarantee."""
+        """Epsilon for each kind of neighbouring files, by a description of the kind; empty without a guarantee."""
         if self.kind == "none":
             return {}
         records = f"all records of one {self.unit!r}"

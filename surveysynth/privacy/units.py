@@ -60,7 +60,7 @@ class Unit:
 
     @property
     def classes(self) -> int:
-        """Number of classes of units of similar size, which get equal mean privacy weights.  1 for single records."""
+        """Number of classes of units of similar size, which get equal mean privacy weights (1 for single records)."""
         return 1 if self.by_record is None else int(size_classes(np.bincount(self.by_record)).max()) + 1
 
     def even(self, alpha: Floats, present: Floats | None = None) -> Floats:
@@ -78,7 +78,7 @@ def even(alpha: Floats, size: Codes, present: Floats | None = None) -> Floats:
     size : int array (U,)
         Number of records of each unit, at least 1.
     present : float array (U,), optional
-        0 for units that are left out of the class means, otherwise 1.  By default no unit is left out.
+        0 for each unit that is left out of the class means, 1 for all others.  By default no unit is left out.
 
     Returns
     -------

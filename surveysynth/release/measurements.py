@@ -162,7 +162,7 @@ def entered(source: Source, ledger: Ledger) -> Source:
         The measurements cannot be written next to the ledger.  Nothing was charged.
     PrivacyError
         The cap would be exceeded, or the ledger cannot be written: nothing was charged, and the measurements must not
-        be used.  Or the ledger was charged, but a later step on the disk failed.
+        be used.  The error is also raised if the ledger was charged, but a later step on the disk failed.
     """
     entries: list[Entry] = []
     delta = source.tables.delta

@@ -284,7 +284,7 @@ def given_once(epsilon: float | None, mechanism: Mechanism | None) -> float | No
 
 
 def _check_names(synthesizer: Synthesizer, unit: str | None) -> None:
-    """Check the names of outcomes and of the column of units (InputError).
+    """Raise InputError for a wrong name of an outcome or of the column of units.
 
     A categorical outcome must not have the name of a column of the published tables, such as "estimate".  The units
     that epsilon protects must not be an outcome.
@@ -333,9 +333,9 @@ def _units_text(design: SurveyDesign, unit: Unit) -> list[str]:
 
 
 def check_accepted(accepted: Sequence[str], mechanism: RecordMechanism) -> None:
-    """Check the names of failed diagnostics that the caller accepts (InputError).
+    """Raise InputError for a wrong list of failed diagnostics that the caller accepts.
 
-    Unknown names are refused.  Under some mechanisms no name may be given.
+    Unknown names are wrong.  Under some mechanisms every name is wrong.
     """
     names = ("divergences", "rhat", "ess_bulk", "ess_tail", "information")
     listed = isinstance(accepted, list | tuple | set | frozenset)

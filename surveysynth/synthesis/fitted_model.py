@@ -87,7 +87,7 @@ class FittedModel:
 
     @property
     def information(self) -> float | None:
-        """The share of the file's information that privacy weights keep: their mean.  None under a clamp."""
+        """The share of the file's information that privacy weights keep: their mean, or None under a clamp."""
         return None if self.mechanism.clamps else self.mean_alpha
 
     @property
@@ -134,7 +134,8 @@ class FittedModel:
     def corrected(self) -> tuple[str, ...]:
         """The quantities that the model corrects even without ``debias``, such as the spread between PSUs.
 
-        Empty unless a record's privacy weight is a known function of its own risk, and there was no re-weighting.
+        The result is empty unless a record's privacy weight is a known function of its own risk, and there was no
+        re-weighting.
         """
         follow = self.mechanism.corrects and self.weighted.asked == 0
         return tuple(what for what, can_be in self.biased.items() if can_be and follow)

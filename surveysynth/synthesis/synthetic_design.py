@@ -41,7 +41,7 @@ def check_enough(total: Any, n: int) -> float:
 
 
 def check_total(total: float | Mapping[Any, float] | None, design: SurveyDesign) -> Total:
-    """Check the population total or totals (InputError), and warn if the survey weights have a very different sum."""
+    """Return the population total or totals after checks.  Warn if the survey weights have a very different sum."""
     checked = checked_total(total, design)
     if checked is not None:
         everybody = sum(checked.values()) if isinstance(checked, Mapping) else checked
@@ -50,7 +50,10 @@ def check_total(total: float | Mapping[Any, float] | None, design: SurveyDesign)
 
 
 def checked_total(total: float | Mapping[Any, float] | None, design: SurveyDesign) -> Total:
-    """Check the population total or totals (InputError), without a comparison with the survey weights."""
+    """Return the population total or totals after checks, without a comparison with the survey weights.
+
+    Raise InputError if totals are wrong.
+    """
     if total is None:
         return None
     if not isinstance(total, Mapping):
@@ -92,7 +95,7 @@ def refuse_far(total: Total, design: SurveyDesign) -> None:
 
 
 def scaled_to_sample(by_weights: float, n: int) -> bool:
-    """Return whether the weights add up to the number of records, give or take 1%."""
+    """Return True if the weights add up to the number of records, give or take 1%."""
     return bool(abs(by_weights / n - 1) <= SCALED)
 
 

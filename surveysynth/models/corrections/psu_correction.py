@@ -59,7 +59,7 @@ class ClusteredFile:
     X : float array (G, K)
         Distinct predictor rows.
     pattern, psu : int arrays (n,)
-        Position in ``X`` of each record's predictors, and PSU, 0 to C - 1, of each record.
+        ``pattern``: position in ``X`` of each record's predictors.  ``psu``: PSU of each record, 0 to C - 1.
     unit : int array (n,), optional
         Unit of privacy of each record, if units have several records of one PSU.  Then alpha depends on the sum of the
         log densities of the unit and on the number of records of the unit.

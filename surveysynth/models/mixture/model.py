@@ -318,7 +318,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     def _diagnose(self, records: MixtureRecords, alpha: Floats, clamp: float, draws: Draws, chains: int) -> Diagnostics:
         """Compute convergence diagnostics of two quantities: the log pseudo likelihood and the synthetic distribution.
 
-        Neither depends on the labels of components, which change along a chain.
+        Neither quantity depends on the labels of components, which change along a chain.
         """
         watched = {"log_likelihood": self._log_likelihood(records, alpha, clamp, draws).reshape(chains, -1)}
         step = max(1, draws.size // chains // WATCHED)

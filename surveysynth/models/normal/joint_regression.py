@@ -526,7 +526,7 @@ def _nothing(K: int, sampler: Sampler) -> Draws:
 
 
 def _new_psus(records: JointRecords) -> bool:
-    """Return whether numeric outcomes have effects of PSUs, which are drawn anew for each data set."""
+    """Return True if numeric outcomes have effects of PSUs, which are drawn anew for each data set."""
     return records.groups is not None and records.groups.sampled and records.Y.shape[1] > 0
 
 

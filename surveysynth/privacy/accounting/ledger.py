@@ -271,7 +271,7 @@ class Ledger:
         Returns
         -------
         Entry or None
-            None if there is no such entry.
+            The result is None if there is no such entry.
 
         Raises
         ------
@@ -286,7 +286,7 @@ class Ledger:
         return self._read().head
 
     def knows(self, head: str) -> bool:
-        """Return whether a line of this ledger has a given head, so that the ledger continues from that line.
+        """Return True if a line of this ledger has a given head, so that the ledger continues from that line.
 
         Parameters
         ----------
@@ -510,7 +510,7 @@ class Ledger:
             )
 
     def _check_cap(self, own: list[Line], asked: Decimal | None, kind: Kind) -> None:
-        """Under a cap, refuse an epsilon that would exceed the cap, and an unknown epsilon (PrivacyError)."""
+        """Raise PrivacyError if the survey has a cap, and epsilon is unknown or would exceed this cap."""
         cap = last_cap(own)
         if cap is None:
             return
@@ -645,7 +645,7 @@ def _added(own: Iterable[Line], whole: Spent, parts: Sequence[Expense]) -> Spent
 
 
 def _same(one: float | None, other: float | None) -> bool:
-    """Return whether two epsilons are equal up to the rounding of sums."""
+    """Return True if two epsilons are equal up to the rounding of sums."""
     return one == other if one is None or other is None else math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-12)
 
 

@@ -66,7 +66,7 @@ class Entry:
         :meth:`Ledger.spend` was given another text.
     rests_on : dict of str to Amounts
         Epsilons of all expenses of the release, by id.  ``blank`` and ``replace`` sum only the expenses that no earlier
-        entry of the survey lists.  Empty if no expenses were listed.
+        entry of the survey lists.  The dict is empty if no expenses were listed.
     head : str
         SHA-256 of the ledger up to this line, 64 hexadecimal digits.
     """
@@ -324,7 +324,7 @@ def _rests_on(parsed: Any) -> dict[str, Amounts] | None:
 
 
 def _is_amount(value: object) -> bool:
-    """Return whether a number is positive and is the shortest decimal of a float, as exact sums require."""
+    """Return True if a number is positive and is the shortest decimal of a float, as exact sums require."""
     if isinstance(value, bool) or not isinstance(value, (int, Decimal)) or value <= 0:
         return False
     with suppress(OverflowError):

@@ -46,7 +46,8 @@ class Identification(_BallRisk):
         Raises
         ------
         InputError
-            A known column does not exist, is synthesized or has missing values.  Also as :meth:`CountRisk.compute`.
+            A known column does not exist, is synthesized or has missing values.  See also
+            :meth:`CountRisk.compute`.
         """
         self._values(design, model)
         _patterns(design, model, self.known)

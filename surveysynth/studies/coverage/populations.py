@@ -94,7 +94,7 @@ class RealPopulation:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Public lowest and highest outcome.  A category has no bounds (InputError)."""
+        """Public lowest and highest outcome.  Raise InputError for a category, which has no bounds."""
         if self.schema.bounds is None:
             raise InputError(f"{self.outcome!r} is a category, which has no bounds")
         return self.schema.bounds

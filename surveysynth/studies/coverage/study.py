@@ -45,7 +45,7 @@ Make = Callable[["Cell", SurveyDesign, int], Tables]
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a coverage study.
+    """One cell of a coverage study: a population, a sample size, a mechanism and an epsilon.
 
     Attributes
     ----------
