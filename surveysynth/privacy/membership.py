@@ -369,7 +369,8 @@ def log_normalizers(inside: Floats, weight_in: Floats, outside: Floats, weight_o
 def log_ratios(c: Floats, weight: Floats) -> Floats:
     """Return log r (S, records), where r is the ratio of the posterior densities without and with a record.
 
-    c (S, records) are the records' contributions to the log likelihood in S draws.  ``weight`` are the probabilities of the draws.
+    c (S, records) are the records' contributions to the log likelihood in S draws.  ``weight`` are the probabilities of
+    the draws.
     """
     highest = (-c).max(axis=0)
     return np.asarray(-c - (highest + np.log(weight @ np.exp(-c - highest))))
