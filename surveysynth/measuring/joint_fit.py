@@ -99,8 +99,8 @@ class JointFit:
 class Rule:
     """A public edit rule, as text.
 
-    If the rule concerns a later question ``ahead``, a record obeys the rule if at least one answer to this question
-    would.
+    If the rule concerns a later question ``ahead``, a record obeys the rule if it obeys the rule with at least one
+    answer to this question.
     """
 
     text: str
@@ -168,8 +168,8 @@ class Records:
     ) -> tuple[NDArray[np.bool_], pd.Series]:  # fmt: skip
         """Try every answer to the question ``variable`` in each of the records ``which``.
 
-        Return an array (records, answers), which is True for answers that obey all rules, and the values of all these
-        answers.
+        Return an array (records, answers), which is True for each answer that obeys all rules.  Then return the values
+        of all answers, whether or not they obey the rules, record by record.
         """
         A = variable.cells.answers
         code = np.tile(np.arange(A), len(which))
@@ -303,8 +303,8 @@ def _fit(
 class _Data:
     """The noisy tables of a variable, and the R rows of the variable's model.
 
-    A row is a combination of steps of the variable's terms and of earlier variables.  A step is a group of values.
-    Parts of public cells with equal steps belong to the same row.
+    A row of the model is a combination of steps of the variable's terms and of earlier variables.  A step is a group of
+    values.  Parts of public cells with equal steps belong to the same row.
 
     Attributes
     ----------

@@ -591,9 +591,9 @@ class Debiasable(Synthesizer[R]):
 
     @abstractmethod
     def biased(self, records: R, unit: Codes | None) -> dict[str, bool]:
-        """Return the names of quantities in which privacy weights cause a strong bias, such as shares of categories.
+        """Return the quantities in which privacy weights cause a strong bias, such as shares of categories, by name.
 
-        The value is True if :meth:`debias_draws` corrects the quantity even without ``debias``.
+        The value of a name is True if :meth:`debias_draws` corrects the quantity even without ``debias``.
         """
 
     @abstractmethod

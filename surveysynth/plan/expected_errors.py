@@ -84,7 +84,8 @@ def expected_errors(
     pandas.DataFrame
         One row for each cell: ``<by...>, statistic, ratio, cv``.  ``ratio`` is the standard error of the release
         divided by the standard error of the sample, and ``cv`` is the standard error of the release divided by the
-        estimate, both in made-up files.  With several outcomes the column ``outcome`` comes before ``statistic``.
+        estimate.  ``ratio`` and ``cv`` are computed from made-up files.  With several outcomes the column ``outcome``
+        comes before ``statistic``.
 
     Raises
     ------

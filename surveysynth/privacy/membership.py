@@ -217,9 +217,9 @@ def membership_attack(
     as c1, privacy weights and draws are computed without the record, and the intruder must distinguish the draws of the
     two fits.  If epsilon protects groups of records, a whole group is left out.
 
-    The attack shows what the fit of one file reveals to an intruder who knows all other records and both sets of
-    privacy weights, and sees the m parameter draws.  The results are not a bound over all files.  Records without a
-    refit may be more exposed than the columns with fixed weights show.
+    The attack shows what the fit of one file reveals to an intruder who knows all other records and the privacy weights
+    of each of the two fits, and sees the m parameter draws.  The results are not a bound over all files.  Records
+    without a refit may be more exposed than the columns with fixed weights show.
 
     Parameters
     ----------

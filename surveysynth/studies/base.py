@@ -157,7 +157,7 @@ def stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def seed_of(*key: int) -> int:
-    """Derive a separate seed for each purpose.  The first number is the study's seed, the others denote the purpose."""
+    """Derive a separate seed for each purpose: the study's seed is the first number, other numbers are the purpose."""
     entropy, *purpose = key
     return int(np.random.SeedSequence(entropy, spawn_key=purpose).generate_state(1, np.uint64)[0])
 

@@ -99,7 +99,7 @@ class LevelEffects:
 def tilted(p: Floats, effects: Floats, level: Codes) -> Floats:
     """Return the probabilities (R, G) of cells after effects (L, G) of strata or PSUs are added to log ``p`` (R, G).
 
-    ``level`` (R,) is the stratum or PSU of each row.
+    ``level`` (R,) is the stratum or PSU of each row of the model.
     """
     w = p * np.exp(effects - effects.max(axis=1, keepdims=True))[level]
     return w / w.sum(axis=1, keepdims=True)

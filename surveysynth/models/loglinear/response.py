@@ -74,8 +74,8 @@ class Total:
 class Rows:
     """The rows of a log-linear model.  Records in the same row have the same distribution of the response.
 
-    ``unit`` (R,) is the public cell of each row, ``share`` (R,) the share of this cell's records that are in the row,
-    and ``n`` the number of records of each public cell.
+    ``unit`` (R,) is the public cell of each row of the model, ``share`` (R,) the share of this cell's records that are
+    in the row, and ``n`` the number of records of each public cell.
     """
 
     unit: Codes
