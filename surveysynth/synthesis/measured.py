@@ -212,7 +212,8 @@ def _notes(noisy: NoisyTables, columns: Sequence[str], asked: StrictRequest) -> 
 def _far(noisy: NoisyTables) -> str | None:
     """Return a warning if the declared population total is far from the total that the noisy weights add up to.
 
-    Far means by more than a third, and by more than the noise explains.  Otherwise return None.
+    Far means that one total is less than 2/3 of the other, and that noise does not explain this.  Otherwise return
+    None.
     """
     if noisy.weight is None or noisy.weight.cells.bins is None:
         return None
