@@ -33,7 +33,8 @@ class Expense:
         Purpose, such as "noisy tables of income" or "draws".
     blank, replace : float or None
         Epsilon of the change that removes the confidential values of one unit (``blank``), or that replaces them by
-        other values (``replace``).  None if this epsilon is unknown.  Both are None without a guarantee.
+        other values (``replace``).  None means that this epsilon is unknown.  Without a guarantee, ``blank``
+        and ``replace`` are both None.
     id : str
         32 hexadecimal digits, random by default.
     """

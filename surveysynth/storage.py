@@ -55,7 +55,7 @@ def whole_file(path: Path, *, mode: int = 0o600, replace: bool = True) -> Iterat
     mode : int
         Permissions, before the umask.
     replace : bool
-        Whether the file may replace an existing one.
+        True if the file may replace an existing one.
 
     Yields
     ------
@@ -95,7 +95,7 @@ def whole_folder(
     mode : int
         Permissions of the finished folder; until then only its owner can read it.
     replace : bool
-        Whether the folder may replace an existing one.  An empty folder is always replaced.
+        True if the folder may replace an existing one.  An empty folder is always replaced.
     last : callable, optional
         Function for the last step before the move, such as charging a ledger.  Its argument is the hidden folder, which
         is on the disk by then.  No other process can take ``path`` between this step and the move.  If ``last`` leaves
@@ -239,7 +239,7 @@ def check_new(folder: Path) -> None:
 
 
 def is_free(path: Path) -> bool:
-    """Whether nothing exists at a path, or only an empty folder."""
+    """True if nothing exists at a path, or only an empty folder."""
     return not os.path.lexists(path) or (path.is_dir() and not path.is_symlink() and not any(path.iterdir()))
 
 
@@ -356,7 +356,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def _swept(path: Path) -> list[Path]:
-    """Do the same as :func:`left_behind`, but leave it to the caller to lock the parent folder."""
+    """List and delete what interrupted runs left, as :func:`left_behind`.  The caller has locked the parent folder."""
     kept = []
     pattern = re.compile(re.escape(f".{path.name}.") + "[0-9a-f]{8}")
     if (path / "public" / "manifest.json").is_file() and (path / UNFINISHED).is_file():

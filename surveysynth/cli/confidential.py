@@ -50,7 +50,7 @@ def _in(names: str | list[str], columns: set[str]) -> bool:
 
 
 def named_ledger(file: Path | None, survey: str | None) -> ss.Ledger | None:
-    """Return the ledger of a survey, or None if file and survey are not given.  Raise InputError if only one is."""
+    """Return the ledger of a survey, or None without file and survey.  Raise InputError if only one of the two is."""
     if (file is None) != (survey is None):
         raise InputError("--ledger and --survey go together: the file, and the survey's name in it")
     return None if file is None or survey is None else ss.Ledger(file, survey)

@@ -71,7 +71,7 @@ def demo_command(
 
 
 def _with_the_truth(population: pd.DataFrame, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the population means of all cells, with the estimates and intervals of every table."""
+    """Return one table: for each cell, the population mean, and the estimate and interval in each of ``tables``."""
     everyone = ss.SurveyDesign(population.assign(one=1.0), weights="one")
     truth = ss.estimate(everyone, "income", BY, "mean", estimator="onepass")
     cells = truth[[*BY, "estimate"]].rename(columns={"estimate": "population"})

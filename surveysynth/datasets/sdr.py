@@ -173,7 +173,7 @@ def sdr_sample(
     population : pandas.DataFrame, optional
         A population from :func:`sdr_population`; a new one by default.
     take, second_stage
-        As for :func:`draw_sample`.  Without universities they have no effect.
+        See :func:`draw_sample`.  Without universities these arguments have no effect.
 
     Returns
     -------

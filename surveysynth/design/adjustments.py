@@ -165,7 +165,7 @@ class AdjustableDesign(DesignRecords):
         low, high : float
             Limits of the weights.
         strict : bool
-            Whether to repeat the trimming until no weight is outside the limits.
+            True to repeat the trimming until no weight is outside the limits.
 
         Returns
         -------
@@ -228,8 +228,8 @@ class AdjustableDesign(DesignRecords):
         rho : float, optional
             Fay's method multiplies weights by rho or 2 - rho.  The default is 0.5.
         mse : bool
-            Whether deviations of the replicates are taken from the estimate (True), or from the mean of the replicates
-            (False, R's default).  A bootstrap divides the sum of squares by R if True, and by R - 1 if False.
+            True if deviations of the replicates are taken from the estimate; False (R's default) if they are taken
+            from the mean of the replicates.  A bootstrap divides the sum of squares by R if True, by R - 1 if False.
         seed : int, optional
             Seed of the bootstraps.  By default they are seeded from the operating system's entropy.
 

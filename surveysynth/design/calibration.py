@@ -344,7 +344,7 @@ def totals_of(frame: pd.DataFrame, names: tuple[str, ...], margin: Codes, given:
 
 
 def is_number(total: object) -> TypeGuard[float]:
-    """Whether a total is one finite number."""
+    """True if a total is one finite number."""
     if isinstance(total, bool) or not isinstance(total, (int, float, np.integer, np.floating)):
         return False
     return bool(np.isfinite(float(total)))

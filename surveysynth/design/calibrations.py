@@ -66,7 +66,7 @@ class Calibration:
         after : float array (n,)
             Weights after the calibration.  They are used if ``given`` has no ``calibrated_weights``.
         or_zero : bool
-            Whether weights may be 0.
+            True if weights may be 0.
         """
         margins, numbers = margin_names(given.get("poststrata")), names_of(given.get("auxiliary"), "auxiliary")
         raked = names_of(given.get("raked_weights"), "raked_weights")
@@ -117,7 +117,7 @@ def earlier_ones(
     """Return the calibrations before the last one, in their order, from the argument ``earlier_calibrations``.
 
     The weights after each calibration are the weights before the next one, unless ``calibrated_weights`` names others.
-    ``given`` is refused if it is not a list of calibrations (InputError).
+    Raise InputError if ``given`` is not a list of calibrations.
     """
     if given is None:
         return ()

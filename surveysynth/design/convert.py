@@ -56,7 +56,7 @@ class _Column:
     named : int
         Number of values with a value label.
     others : bool
-        Whether there are values without a value label.
+        True if there are values without a value label.
     """
 
     type: pa.DataType | None = None
@@ -92,7 +92,7 @@ def convert(
     to : str or Path
         The .parquet file to write.  Only its owner can read it.  If the conversion fails, there is no such file.
     missing_codes, encoding, separator, decimal, thousands, text, na
-        As for :meth:`SurveyDesign.read`.
+        See :meth:`SurveyDesign.read`.
 
     Raises
     ------

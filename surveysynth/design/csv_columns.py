@@ -56,20 +56,20 @@ class Column:
     Attributes
     ----------
     as_is : bool
-        Whether the caller wants the column as texts.
+        True if the caller wants the column as texts.
     shapes : set of str
         Shapes of the values that could be numbers (:func:`surveysynth.design.dialect.shapes_of`).
     truths, texts : bool
-        Whether some values are true or false, and whether some are other texts.
+        ``truths``: True if some values are true or false.  ``texts``: True if some values are other texts.
     gaps : int
         Number of missing values.
     absent : dict of str to int
         Counts of texts such as NA.  These texts are missing values if the other values are numbers or truth values.
     choices : Choices
-        Whether the values could be answers to a question with several choices: "1,3" if choices 1 and 3 are ticked.
+        Evidence whether the values are answers that tick several choices: "1,3" if choices 1 and 3 are ticked.
     low, high : int
-        The smallest number below 0 and the largest number above 0, among whole numbers of 16 digits or more.  0 if
-        there is no such number.
+        The smallest number below 0 and the largest number above 0, among whole numbers of 16 digits or more.
+        They are 0 if there is no such number.
     """
 
     as_is: bool = False
@@ -128,7 +128,7 @@ class Column:
 
     @property
     def forms(self) -> Forms | None:
-        """The shapes of the values, if the column could be numeric.  None if some value cannot be a number."""
+        """The shapes of the values if the column could be numeric, or None if some value cannot be a number."""
         if self.answers or not self.shapes:
             return None
         return Forms(self.shapes, self.choices.could_be(self.shapes))

@@ -126,7 +126,10 @@ class DesignRecords:
 
     @property
     def source(self) -> dict[str, Any] | None:
-        """The file and the options of :meth:`read`, as a dict that the caller may change.  None for other designs."""
+        """The file and the options of :meth:`read`, as a dict that the caller may change.
+
+        The value is None if the design was not made by :meth:`read`.
+        """
         return deepcopy(self._source)
 
     @property
@@ -174,7 +177,7 @@ class DesignRecords:
 
     @property
     def calibrated(self) -> bool:
-        """Whether the weights are calibrated to known totals."""
+        """True if the weights are calibrated to known totals."""
         return bool(self.calibration.margins or self.calibration.auxiliary)
 
     @property
@@ -184,7 +187,7 @@ class DesignRecords:
 
     @property
     def clustered(self) -> bool:
-        """Whether some PSU has more than one record."""
+        """True if some PSU has more than one record."""
         return self.stages[0].stratum_of_unit.size < self.n
 
     @property
@@ -282,7 +285,7 @@ class DesignRecords:
         return self._scan.typed(name)
 
     def declares_levels(self, name: str) -> bool:
-        """Whether a column declares its levels: it is categorical, or has the values True and False.
+        """True if a column declares its levels: it is categorical, or has the values True and False.
 
         A column of texts declares no levels, even if :meth:`scan` stores it as categories.
 

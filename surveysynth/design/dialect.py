@@ -113,9 +113,9 @@ class Choices:
     Attributes
     ----------
     possible : bool
-        Whether all values so far could be answers.
+        True if all values so far could be answers.
     several : bool
-        Whether some values tick more than one choice.
+        True if some values tick more than one choice.
     """
 
     possible: bool = True
@@ -141,7 +141,7 @@ class Choices:
             self._lengths |= {len(part) for part in parts}
 
     def could_be(self, shapes: Iterable[str]) -> bool:
-        """Whether the values of a column could be answers that tick several choices.
+        """True if the values of a column could be answers that tick several choices.
 
         ``shapes`` are the shapes of all values of the column.
         """
@@ -161,7 +161,7 @@ class Forms:
     ----------
     shapes : set of str
     choices : bool
-        Whether the values could be answers that tick several choices.
+        True if the values could be answers that tick several choices.
     """
 
     shapes: set[str]

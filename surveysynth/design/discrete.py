@@ -8,7 +8,7 @@ from .survey_design import SurveyDesign
 
 
 def is_discrete(design: SurveyDesign, name: str, most: int = 0) -> bool:
-    """Whether a column is categorical: it has labels, is the strata, or has few different numbers.
+    """True if a column is categorical: it has labels, is the strata, or has few different numbers.
 
     Parameters
     ----------
@@ -23,5 +23,5 @@ def is_discrete(design: SurveyDesign, name: str, most: int = 0) -> bool:
 
 
 def is_label(column: pd.Series) -> bool:
-    """Whether the values of a column are labels, and not numbers.  Truth values count as the numbers 0 and 1."""
+    """True if the values of a column are labels; False if they are numbers, or truth values, which count as 0 and 1."""
     return not pd.api.types.is_numeric_dtype(column.dtype)

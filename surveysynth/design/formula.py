@@ -179,7 +179,7 @@ def coded_columns(predictors: str) -> set[str]:
 
 
 def is_row_wise(expression: str) -> bool:
-    """Whether an expression is certain to be a function of the values of one record.
+    """True if an expression is certain to be a function of the values of one record.
 
     Such an expression consists of arithmetic, comparisons, some functions, and numpy's functions of single numbers.
     ``C()`` is not among these functions: its levels come from all records.

@@ -62,7 +62,7 @@ def recoded(column: pd.Series, merge: Mapping[str, Sequence[Code]], *, missing: 
         Name of each new level, with the levels that are merged into it.  A level of that name may exist already.  The
         number 98 means the level "98".
     missing : bool
-        Whether missing values become the level "missing", which can be merged, too.
+        True if missing values become the level "missing", which can be merged, too.
 
     Raises
     ------

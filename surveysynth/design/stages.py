@@ -84,7 +84,10 @@ def stages_of(frame: pd.DataFrame, strata: str | None, psu: tuple[str, ...], fpc
 
 @lru_cache(maxsize=1)
 def _everybody(n: int) -> NDArray[np.intp]:
-    """Number the units from 0 if each record is a unit: (n,).  All designs of n records share this read-only array."""
+    """Return the unit of each record, 0 to n - 1, if each record is a unit.
+
+    All designs of n records share this read-only array.
+    """
     units = np.arange(n, dtype=np.intp)
     units.flags.writeable = False
     return units

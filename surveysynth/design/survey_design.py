@@ -100,7 +100,7 @@ class SurveyDesign(AdjustableDesign):
         Default 1 each.  JKn needs ``scale=1`` and (n_h - 1) / n_h, where n_h is the number of PSUs in the stratum from
         which the replicate leaves one out.
     mse : bool
-        Whether ``centre`` is the estimate (True), or the mean of the replicates (False, R's default).
+        True if ``centre`` is the estimate; False (R's default) if it is the mean of the replicates.
     pps : {"sen_yates_grundy", "horvitz_thompson", "hajek", "brewer", "poisson"}, optional
         Variance estimator for elements that were drawn without replacement and with unequal probabilities.  By default
         variances are as if elements had been drawn with replacement (Hu, Savitsky & Williams 2022a, section 2.3).
@@ -262,7 +262,7 @@ class SurveyDesign(AdjustableDesign):
         labels : mapping of column to text, optional
             Headings of columns, which replace the headings in the file.
         **roles
-            As for :class:`SurveyDesign`: ``weights=``, ``strata=``, ...
+            See :class:`SurveyDesign`: ``weights=``, ``strata=``, ...
 
         Raises
         ------
@@ -306,7 +306,7 @@ class SurveyDesign(AdjustableDesign):
         labels : mapping of column to text, optional
             Headings of columns, which replace the headings in the files.
         **roles
-            As for :class:`SurveyDesign`: ``weights=``, ``strata=``, ...
+            See :class:`SurveyDesign`: ``weights=``, ``strata=``, ...
 
         Returns
         -------
@@ -356,7 +356,7 @@ class SurveyDesign(AdjustableDesign):
             One column for each stage of ``psu``, as for :class:`SurveyDesign`.  Units of the last stage are observed
             completely.
         **roles
-            As for :class:`SurveyDesign`, without ``weights`` and ``probs``.
+            See :class:`SurveyDesign`, without ``weights`` and ``probs``.
 
         Returns
         -------
@@ -392,7 +392,7 @@ class SurveyDesign(AdjustableDesign):
         frame : pandas.DataFrame
             One row per respondent.
         **roles
-            As for :class:`SurveyDesign`, without ``weights`` and ``probs``.
+            See :class:`SurveyDesign`, without ``weights`` and ``probs``.
 
         Returns
         -------

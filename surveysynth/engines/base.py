@@ -29,7 +29,7 @@ class Diagnostics:
     rhat, ess_bulk, ess_tail : float
         The largest R-hat and the smallest effective sample sizes over all parameters.
     exact : bool
-        Whether draws are independent draws from the posterior itself, which need no diagnostics.
+        True if draws are independent draws from the posterior itself, which need no diagnostics.
     rhat_limit : float
         Largest R-hat that passes the check.
     """

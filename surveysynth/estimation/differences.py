@@ -174,7 +174,8 @@ def _part(
 ) -> pd.DataFrame:  # fmt: skip
     """Return the rows of a table of differences, for one quantity in the domains of one partition.
 
-    The first m ``surveys`` are combined.  The others have redrawn noise, which changes the estimates if ``moved``.
+    The estimates of the first m ``surveys`` are combined.  The other surveys have redrawn noise.  With ``moved``, this
+    noise changes the estimates, and its variance is added.
     """
     estimates = [
         partial(_difference, design, quantity, partition, side)

@@ -91,7 +91,8 @@ def by_the_line(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> t
     -------
     (float array (domains,), float array (n,)), or None
         ``slope``, the density f(L) by domain, and ``z``, the linearized values of the line.  The caller adds
-        ``slope[d] * z`` to the linearized values of domain d.  None if the quantity has no estimated poverty line.
+        ``slope[d] * z`` to the linearized values of domain d.  The result is
+        None if the quantity has no estimated poverty line.
     """
     if not (quantity.statistic == "poverty_rate" and quantity.distributional):
         return None

@@ -82,7 +82,7 @@ class Interval:
 
         A share of 0 or 1 has standard error 0, but is not known exactly.  By every method, its limits are those of
         Clopper & Pearson (1934) with n min(1, (t_n-1 / t)^2) records.  A share between 0 and 1 with standard error 0 is
-        fixed by the design, and both limits are equal to the share.
+        fixed by the design, and the limits are equal to the share.
 
         Parameters
         ----------

@@ -99,9 +99,9 @@ class Data:
     terms : tuple of str (p,)
         Term of the formula for each column of X.
     categories : tuple
-        The two categories of an outcome that is not numeric.  Empty for a numeric outcome.
+        The two categories of an outcome that is not numeric; empty for a numeric outcome.
     offset : float array (k,)
-        Added to the linear predictor.  0 if the model has no offset.
+        What is added to the linear predictor: 0 if the model has no offset.
     spec : formulaic.ModelSpec
         Specification of the right-hand side.
     levels : dict of column to list

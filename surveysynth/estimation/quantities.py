@@ -57,7 +57,7 @@ class Quantity:
     prob : float
         Probability of a quantile.
     distributional : bool
-        Whether the statistic is a variance, a Gini coefficient, a quintile share ratio, or a poverty rate with an
+        True if the statistic is a variance, a Gini coefficient, a quintile share ratio, or a poverty rate with an
         estimated poverty line.
     interval : Interval
         Settings of the interval of a quantile.
@@ -74,7 +74,7 @@ class Quantity:
 
     @cached_property
     def missing(self) -> Bools | None:
-        """Marks of the records with a missing value, (n,).  None if no value is missing."""
+        """Marks (n,) of the records with a missing value, or None if no value is missing."""
         marks = [np.isnan(values) for values in (self.y, self.x) if values is not None]
         where = np.logical_or.reduce(marks) if marks else np.zeros(1, dtype=bool)
         return where if where.any() else None

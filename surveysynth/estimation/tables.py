@@ -57,7 +57,7 @@ class Partition:
         return np.append(self.cell_domain, -1)[self.cell]
 
     def same_domains(self, other: Partition) -> bool:
-        """Return whether another data set has the same domains.  The categories 1 and 1.0 are equal."""
+        """Return True if another data set has the same domains.  The categories 1 and 1.0 are equal."""
         return bool(self.labels.to_numpy(dtype=object).tolist() == other.labels.to_numpy(dtype=object).tolist())
 
 
@@ -115,11 +115,11 @@ def estimate(
         comparison (:mod:`surveysynth.r`).  ``frame.attrs["estimator"]`` names the estimator that was used.
     missing : {"fail", "drop", "available"}
         Treatment of missing values.  "drop" leaves out records with any missing outcome or denominator, for all
-        outcomes (R's ``svymean(~a + b, na.rm = TRUE)``).  "available" uses all values of each outcome.  With both, the
-        records that are used are a domain of the whole design, and counts are of all records.  Records with a missing
-        ``by`` column are in no cell of that column, but are included in the rows "all" over that column (as in R's
-        ``svymean`` over all records, unlike the sum of the rows of ``svyby``).  A warning gives the number of such
-        records.
+        outcomes (R's ``svymean(~a + b, na.rm = TRUE)``).  "available" uses all values of each outcome.  With "drop" and
+        "available", the records that are used are a domain of the whole design, and counts are of all records.  Records
+        with a missing ``by`` column are in no cell of that column, but are included in the rows "all" over that column
+        (as in R's ``svymean`` over all records, unlike the sum of the rows of ``svyby``).  A warning gives the number
+        of such records.
     level : float
         Level of the intervals.
     df : float, optional
@@ -128,7 +128,7 @@ def estimate(
         Method for proportions and poverty rates, and for the shares behind quantiles
         (:class:`surveysynth.estimation.intervals.Interval`).
     empty : bool
-        Whether cells without records have rows, for every combination of the categories of the ``by`` columns.  The
+        True if cells without records have rows, for every combination of the categories of the ``by`` columns.  The
         declared categories of a categorical column count, also those that no record has.  The same holds for the
         categories of proportions.
 
@@ -271,7 +271,7 @@ class Estimand:
 
     @cached_property
     def _moments(self) -> CellMoments | None:
-        """Sums by cell, computed once for all partitions.  None if the estimates do not follow from such sums."""
+        """Sums by cell for all partitions, or None if the estimates do not follow from such sums."""
         cell_domain = self.partition.cell_domain
         if cell_domain is None or self.estimator != "onepass" or not RecordMoments.suit(self.design, self.quantity):
             return None

@@ -104,7 +104,7 @@ def multistage(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> 
 
 
 def _stages(design: SurveyDesign) -> Iterator[tuple[Stage, Floats]]:
-    """Yield the stages that add to the variance, with the product of the sampling fractions above each stratum."""
+    """Yield each stage that adds to the variance, and the product of the sampling fractions above each stratum."""
     share = np.ones(design.stages[0].sampled.size)
     for stage in design.stages:
         yield stage, share

@@ -28,7 +28,7 @@ class Test:
     df : float
         Degrees of freedom of the numerator.
     ddf : float
-        Degrees of freedom of the denominator.  Infinite for a chi-square.
+        Degrees of freedom of the denominator; infinite for a chi-square.
     p : float
         P value.
     method : str

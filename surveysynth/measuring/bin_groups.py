@@ -1,6 +1,6 @@
 """Choice of groups of cells for noisy tables, and of scores of cells, from a variable's smoothed noisy histogram.
 
-A variable has G cells: bins of numbers, then special values such as "missing".
+A numeric variable has G cells: bins, then special values such as "missing".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ IN_TAIL = 0.05, 0.2, 0.5  # the first and the last group are cut at these shares
 def table_groups(
     p: Floats, numbers: int, n: int, levels: int, sd: float, most: int = MOST, tails: int = TAILS
 ) -> Codes:  # fmt: skip
-    """Choose the groups of a variable's cells that are the columns of a noisy table.
+    """Group the cells of a variable.  Each group becomes one column of a noisy table.
 
     Groups between the two tails have equal shares of the records.  They are so large that every row of the table has
     many records in each group, compared with the noise.  Groups of the tails are smaller: they need enough records only
@@ -33,7 +33,7 @@ def table_groups(
     p : float array (G,)
         Probabilities of the cells.
     numbers : int
-        Number of cells that are bins of numbers.  The cells after these are special values.
+        Number of cells that are bins of a numeric variable.  The cells after these are special values.
     n : int
         Number of records.
     levels : int
@@ -134,7 +134,7 @@ def effect_steps(p: Floats, groups: Codes, numbers: int) -> Codes:
     groups : int array (G,)
         Group of each cell in the noisy table.
     numbers : int
-        Number of cells that are bins of numbers.  Each special value is a separate step.
+        Number of cells that are bins of a numeric variable.  Each special value is a separate step.
     """
     step = np.zeros(len(groups), dtype=np.intp)
     if numbers:

@@ -1,4 +1,4 @@
-"""Cells of an outcome or a weight: fine public bins of numbers, and special values such as "missing"."""
+"""Cells of an outcome or a weight: fine public bins of a numeric variable, and special values such as "missing"."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Bins:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The G cells of an outcome.  A cell is a bin of numbers, or a special value such as "missing" or a level.
+    """The G cells of an outcome: bins of a numeric outcome, or special values such as "missing" or a level.
 
     Bins come first.  If a question is asked of some records only, the other records are in the last cell.
 
@@ -114,7 +114,7 @@ class Cells:
     outcome : Outcome
         Schema of the outcome.
     bins : Bins or None
-        Bins of a numeric outcome.  None for a categorical outcome.
+        Bins of a numeric outcome.  None means that the outcome is categorical.
     index : float
         Expected index of the Pareto tail of a numeric outcome.
     """
@@ -125,7 +125,7 @@ class Cells:
 
     @property
     def tail(self) -> Tail | None:
-        """What the fit assumes about the upper tail of a skewed amount or a whole number.  None for other outcomes."""
+        """What the fit assumes about the upper tail of a skewed amount or whole number, or None for other outcomes."""
         if self.bins is None or self.bins.edges[-1] <= 0 or len(self.bins) < LEAST_OF_TAIL:
             return None
         if np.isinf(self.bins.knee):
@@ -160,7 +160,7 @@ class Cells:
 
     @property
     def scored(self) -> bool:
-        """True if the outcome has several bins of numbers.  Only then are sums of scores of the bins measured."""
+        """True if the outcome is numeric and has several bins.  Only then are sums of scores of the bins measured."""
         return self.numbers > 1
 
     def __len__(self) -> int:
@@ -183,7 +183,7 @@ class Cells:
         return set() if rule is None else columns_of_condition(rule, "applies")
 
     def asked(self, frame: pd.DataFrame) -> Bools:
-        """Return whether each record is asked the question.  ``frame`` has the columns of the question's condition."""
+        """Return True for each record that is asked the question.  ``frame`` has the columns of the condition."""
         rule = self.outcome.applies
         return np.ones(len(frame), dtype=bool) if rule is None else obeyed([rule], frame, "applies")
 

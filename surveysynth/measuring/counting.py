@@ -23,7 +23,7 @@ class Count:
     """Request for a table of counts.
 
     The columns are groups of the cells of a variable.  The rows are levels of a term, groups of an earlier variable, or
-    combinations of both.  A variable has G cells.
+    combinations of a level and a group.  A variable has G cells.
 
     Attributes
     ----------

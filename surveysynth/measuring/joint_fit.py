@@ -51,7 +51,7 @@ class JointFit:
     variables : dict of str to VariableFit
         Fits of the variables, in sequence.  The weight is the last variable.
     records : Records or None
-        Simulated records that represent several earlier variables.  None if no variable needs simulated records.
+        Simulated records that represent several earlier variables.  None means that no variable needs them.
     """
 
     measured: NoisyTables
@@ -99,8 +99,8 @@ class JointFit:
 class Rule:
     """A public edit rule, as text.
 
-    If the rule concerns a later question ``ahead``, a record obeys the rule if at least one answer to this question
-    would.
+    If the rule concerns a later question ``ahead``, a record obeys the rule if it obeys the rule with at least one
+    answer to this question.
     """
 
     text: str
@@ -168,8 +168,8 @@ class Records:
     ) -> tuple[NDArray[np.bool_], pd.Series]:  # fmt: skip
         """Try every answer to the question ``variable`` in each of the records ``which``.
 
-        Return an array (records, answers), which is True for answers that obey all rules, and the values of all these
-        answers.
+        Return an array (records, answers), which is True for each answer that obeys all rules.  Then return the values
+        of all answers, whether or not they obey the rules, record by record.
         """
         A = variable.cells.answers
         code = np.tile(np.arange(A), len(which))
@@ -303,8 +303,8 @@ def _fit(
 class _Data:
     """The noisy tables of a variable, and the R rows of the variable's model.
 
-    A row is a combination of steps of the variable's terms and of earlier variables.  A step is a group of values.
-    Parts of public cells with equal steps belong to the same row.
+    A row of the model is a combination of steps of the variable's terms and of earlier variables.  A step is a group of
+    values.  Parts of public cells with equal steps belong to the same row.
 
     Attributes
     ----------
@@ -383,10 +383,11 @@ class _Data:
         return feature.rows(self.step[feature.source], None if feature.times is None else self.cell[feature.times])
 
     def with_year(self, other: _Data) -> tuple[Rows, list[Observed], list[Total], Floats]:
-        """Combine the data of this year and of an earlier year (``other``), for one fit to both years.
+        """Combine the data of this year and of an earlier year (``other``), for one fit to the two years.
 
-        Return the rows, the noisy counts and the known sums of both years, then an array that is 1 for this year's rows
-        and 0 for the others.  Sums of products of scores are taken from this year only.
+        Return the rows of the model, the noisy tables and the known totals of the two years.  Last, return an array
+        that is 1 for each row of this year and 0 for each row of the earlier year.  The earlier year's tables of
+        products of scores are left out.
         """
         rows, past, X = self.rows, other.rows, len(self.rows.n)
         R, P = len(rows.unit), len(past.unit)
@@ -412,7 +413,7 @@ class _Data:
 
 
 def _crossed(table: NoisyTable, measured: NoisyTables) -> Feature:
-    """Create the predictors of the interaction of a term and an earlier variable, from a noisy table by both.
+    """Create the predictors of the interaction of a term and an earlier variable, from a noisy table by the two.
 
     The predictors are products of indicators of levels and of groups of the earlier variable's cells.
     """

@@ -2,7 +2,7 @@
 
 First a histogram of each variable is measured and smoothed.  The smoothed histogram determines groups of cells.  Then
 counts of groups and sums of scores are measured: for outcomes, by formula terms; for the weight, by terms and by
-outcomes; for both, by strata and PSUs.
+outcomes; for outcomes and weight, by strata and PSUs.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def measure_design(
     population_totals : mapping of term to float array, optional
         Public totals of the weights in the levels of a term.
     public_weight : bool
-        Whether weights are public.  Public weights are not measured.
+        True if weights are public.  Public weights are not measured.
     unit : str, optional
         Column of the protected units of several records.
     blank : int, optional
@@ -221,7 +221,7 @@ def shares(
     multiplied : int
         Number of terms by which products of the weight and each outcome are measured.
     public_weight : bool
-        Whether weights are public.  Otherwise the weight is the last variable.
+        True if weights are public.  Otherwise the weight is the last variable.
 
     Notes
     -----
@@ -261,7 +261,10 @@ def shares(
 
 
 def _split(budget: TableBudget, made: Sequence[Mapping[str, tuple[float, int]]]) -> list[dict[str, float]]:
-    """Compute the epsilon of one table of each kind.  ``made`` gives each kind's share of the budget and tables."""
+    """Compute the epsilon of one table of each kind, for every variable.
+
+    For each variable, ``made`` gives every kind's share of the budget and number of tables.
+    """
     found = iter(budget.split([(share / many, many) for kinds in made for share, many in kinds.values() if many]))
     return [{kind: next(found) for kind, (_, many) in kinds.items() if many} for kinds in made]
 

@@ -41,14 +41,14 @@ SCORE_UNIT = 1000  # scores are counted in thousandths, so that their sums and t
 class NoisyTable:
     """A noisy table of counts, of sums of scores, or of sums of products of scores.
 
-    The L rows are public levels, groups of an earlier variable, or combinations of both.  The J columns are groups of
-    the variable's G cells.  In a table of scores, a record adds a score between -1 and 1, which is linear in its
-    amount, instead of 1.  In a table of products, a record adds the product of its scores on two variables.
+    The L rows are public levels, groups of an earlier variable, or combinations of a level and a group.  The J columns
+    are groups of the variable's G cells.  In a table of scores, a record adds a score between -1 and 1, which is linear
+    in its amount, instead of 1.  In a table of products, a record adds the product of its scores on two variables.
 
     Attributes
     ----------
     by : str or None
-        The term whose levels are the rows.  None for a histogram, and for a table by an earlier variable alone.
+        The term whose levels are the rows.  A histogram and a table by an earlier variable alone have None.
     groups : int array (G,)
         Group of each cell of the variable.
     counts : int array (L, J)
@@ -70,9 +70,9 @@ class NoisyTable:
         Divisor of ``counts``: 1,000 for scores and 1,000,000 for products, times 60 if units of several records are
         protected.
     gaussian : bool
-        Whether the noise is Gaussian instead of Laplace.
+        True if the noise is Gaussian instead of Laplace.
     pairs : bool
-        Whether the table counts disjoint pairs of records of the same level, by the groups of both records (J, J).
+        True if the table counts disjoint pairs of records of the same level, by the groups of the two records (J, J).
     """
 
     by: str | None
@@ -160,7 +160,7 @@ class NoisyTables:
     outcomes : tuple of Variable
         Outcomes, in sequence.
     weight : Variable or None
-        The weight, which is the last variable.  None if weights are public.
+        The weight, which is the last variable.  None means that weights are public.
     terms : dict of str to Term
         Public terms with the levels of all records, then strata and PSUs that these terms do not determine, then the
         protected units.
@@ -210,7 +210,7 @@ class NoisyTables:
 
     @property
     def units(self) -> str | None:
-        """Name of the term of the protected units.  None if single records are protected."""
+        """Name of the term of the protected units, or None if single records are protected."""
         return None if self.unit is None else unit_name(self.unit)
 
     def terms_of(self, public: SurveyDesign) -> list[Term]:

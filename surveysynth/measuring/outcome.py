@@ -35,12 +35,12 @@ class Outcome:
     levels : sequence, optional
         All levels of a category.
     zeros : bool
-        Whether zero is a separate value.  Zero may then lie outside the bounds, and the probability of zero does not
+        True if zero is a separate value.  Zero may then lie outside the bounds, and the probability of zero does not
         depend on the probability of numbers near zero.
     missing : {"category"}, optional
-        Whether missing values are allowed, as a category.  By default a missing value is an error.
+        True if missing values are allowed, as a category.  By default a missing value is an error.
     whole : bool
-        Whether values are whole numbers.
+        True if values are whole numbers.
     heaps : sequence of float
         Values that many records share, such as a top code.  The probability of each of these values is separate.
     round : float, optional

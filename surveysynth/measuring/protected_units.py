@@ -52,7 +52,7 @@ def most_records(unit_of_record: Codes, epsilon: float, *, gaussian: bool = Fals
     epsilon : float
         Epsilon of a table.
     gaussian : bool
-        Whether the noise is Gaussian.
+        True if the noise is Gaussian.
     """
     size = np.bincount(unit_of_record)[unit_of_record]
 

@@ -46,8 +46,8 @@ class PublicCells:
     pairs : dict of str to int array (levels,)
         For strata, PSUs and units, the number of pairs of records in each level.
     times : float array (C,) or None
-        Mean contribution of the records of each combination to a count (:mod:`.protected_units`).  None if single
-        records are protected.
+        Mean contribution of the records of each combination to a count (:mod:`.protected_units`).  None means
+        that single records are protected.
     """
 
     step: Mapping[str, Codes]
@@ -124,7 +124,7 @@ class PublicCells:
         return unit
 
     def classes(self, effects: Floats, p: Floats) -> tuple[Codes, list[tuple[Codes, Floats]]]:
-        """Group the leaves into classes with similar effects.
+        """Group the leaves (levels of the finest of strata, PSUs and units) into classes with similar effects.
 
         The leaves are sorted by the first principal axis of their ``effects`` (L, G), weighted by the cell
         probabilities ``p`` (G,), and cut into classes.  A class is represented by its leaves, each with its share of

@@ -42,7 +42,7 @@ class TableBudget:
 
     @property
     def gaussian(self) -> bool:
-        """Whether noise is Gaussian."""
+        """True if noise is Gaussian."""
         return self.delta is not None
 
     @cached_property
@@ -134,7 +134,7 @@ def noisy(
     unit : int
         Largest contribution of a protected record or unit.
     gaussian : bool
-        Whether the noise is Gaussian instead of Laplace.
+        True if the noise is Gaussian instead of Laplace.
     rng : numpy.random.Generator, optional
         Generator of noise by numpy, which is for tests only, because it does not protect the file.
     """

@@ -50,9 +50,9 @@ class Term:
     step : int array (n,)
         Step of each record.
     score : float array (steps,) or None
-        Normal score of each step of a numeric predictor.  None for other terms.
+        Normal score of each step of a numeric predictor.  Other terms have None.
     drawn : bool
-        Whether the term stands for strata, PSUs or units, whose effects are drawn anew for each data set.
+        True if the term stands for strata, PSUs or units, whose effects are drawn anew for each data set.
     """
 
     name: str
@@ -123,7 +123,7 @@ class RightHandSide:
 
 
 def split_terms(predictors: str, earlier: Collection[str]) -> RightHandSide:
-    """Split a right-hand side into public terms, earlier outcomes, and products of both.
+    """Split a right-hand side into public terms, earlier outcomes, and products of a public term and an outcome.
 
     Raise InputError for a product of two earlier outcomes.
     """

@@ -42,7 +42,7 @@ class Feature:
     Attributes
     ----------
     source : str or None
-        The term or the earlier variable with the steps.  None for an effect that is the same for all records.
+        The term or the earlier variable with the steps.  None means that the effect is the same for all records.
     by_step : float array (S, A)
         A predictors of each step.
     times : str, optional
@@ -110,7 +110,10 @@ class VariableFit:
     past: int = 0
 
     def changes(self, coefficients: Coefficients) -> Floats | None:
-        """Compute the effects on the log probabilities in each stratum, PSU or unit (L, G), or None without effects."""
+        """Compute the effects on the log probabilities in each stratum, PSU or unit (L, G).
+
+        Return None if there are no effects.
+        """
         if not self.effects:
             return None
         pairs = zip(self.effects.items(), coefficients, strict=True)
@@ -167,7 +170,7 @@ class VariableFit:
         """Compute the mean effect of each class of strata, PSUs or units on the log probabilities: (R, classes, G).
 
         ``members`` has the strata, PSUs or units that represent a class, and their shares.  With the mean effect, the
-        probabilities of a row are the mean over these members.
+        probabilities of a row of the model are the mean over these members.
         """
         p = self._without_levels
         out, every = np.empty((len(p), len(members), p.shape[1])), np.zeros(len(p), dtype=np.intp)
@@ -184,10 +187,10 @@ class VariableFit:
         return draw(self.fit, by, self.model(coefficients) if self.effects else None)
 
     def level_rows(self, theta: Floats) -> LevelRows:
-        """Compute cell probabilities and numbers of records of all parts, without effects of strata, PSUs and units.
+        """Compute cell probabilities and numbers of records without effects of strata, PSUs and units.
 
-        ``theta`` has the coefficients of the formula's terms.  The result also has the stratum, PSU or unit of each
-        part.
+        The rows of the result are the parts of public cells (see :mod:`.expanded`), each with its stratum, PSU or unit.
+        ``theta`` has the coefficients of the formula's terms.
         """
         cell = self.expanded.cell
         records = self.cells.counted[cell] * self.expanded.share

@@ -295,7 +295,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         design : SurveyDesign
             The file.
         clusters : {"model", "ignore"}
-            As for :meth:`prepare`.
+            See :meth:`prepare`.
         wrong : Obstacles
             The collection to which the error messages are added.
         """
@@ -348,7 +348,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         design : SurveyDesign
             The file.
         clusters, constants
-            As for :meth:`prepare`.
+            See :meth:`prepare`.
 
         Returns
         -------
@@ -386,7 +386,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         X, row : float array (G, K), int array (n,)
             Predictor rows as returned by :meth:`predictor_rows`.
         mean_weight : float, optional
-            As for :meth:`prepare`.
+            See :meth:`prepare`.
 
         Returns
         -------
@@ -591,9 +591,9 @@ class Debiasable(Synthesizer[R]):
 
     @abstractmethod
     def biased(self, records: R, unit: Codes | None) -> dict[str, bool]:
-        """Return the names of quantities in which privacy weights cause a strong bias, such as shares of categories.
+        """Return the quantities in which privacy weights cause a strong bias, such as shares of categories, by name.
 
-        The value is True if :meth:`debias_draws` corrects the quantity even without ``debias``.
+        The value of a name is True if :meth:`debias_draws` corrects the quantity even without ``debias``.
         """
 
     @abstractmethod

@@ -74,7 +74,7 @@ def check_model(
     design : SurveyDesign
         A file that suits the model, with a few hundred records.  Nothing is released, and no privacy budget is spent.
     clusters : {"ignore", "model"}
-        As for :func:`surveysynth.fit`.
+        See :func:`surveysynth.fit`.
     engine : {"auto", "embedded", "cmdstan"}
     seed : int
         Seed of the draws.

@@ -117,7 +117,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> CountRecords:  # fmt: skip
-        """Check a file and return its records, with the distinct pairs of predictor row and count.
+        """Check a file.  Return its records, and the distinct pairs of predictor values and count.
 
         Raises
         ------
@@ -356,16 +356,16 @@ class PoissonRegression(Counts):
     outcome : str
         Confidential column of counts, 0 included; or a formula with the predictors, ``"visits ~ age + sex"``.
     predictors, prior, missing, weight
-        As for :class:`NegativeBinomialRegression`.
+        See :class:`NegativeBinomialRegression`.
 
     Raises
     ------
     InputError
-        As :class:`NegativeBinomialRegression`.
+        See :class:`NegativeBinomialRegression`.
 
     Notes
     -----
-    As for :class:`NegativeBinomialRegression`.
+    See :class:`NegativeBinomialRegression`.
 
     Examples
     --------
@@ -396,7 +396,7 @@ def _log_p(records: CountRecords, pairs: Codes, draws: Draws) -> Floats:
 def _count_alone(records: CountRecords, pairs: Codes, draws: Draws) -> tuple[Floats, Floats, Floats]:
     """Compute log p(count) (pairs, S) as coefficients c, p and q, for records whose weight has no model.
 
-    As in :func:`_with_weight`, the log density is c + p w~ + q w~^2.  Here p = q = 0.
+    The log density, as in :func:`_with_weight`, is c + p w~ + q w~^2.  Here p = q = 0.
     """
     c = _log_p(records, pairs, draws)
     return c, np.zeros_like(c), np.zeros_like(c)

@@ -94,7 +94,7 @@ class Draws:
     effects : dict of float arrays (S, groups, ...)
         Draws of parameters that belong to single groups of records, such as effects of strata.
     integrated : bool
-        Whether effects of PSUs were integrated out.  If so, the Lipschitz bound of a record depends on the privacy
+        True if effects of PSUs were integrated out.  If so, the Lipschitz bound of a record depends on the privacy
         weights of all records of the PSU.
     """
 
@@ -157,7 +157,7 @@ class Synthetic:
     cell : int array (n,), optional
         Cell of each record.  In every cell, the released weights are scaled to the sum of ``count_weights``.
     stratified_counts : bool
-        Whether standard errors of counts account for strata.
+        True if standard errors of counts account for strata.
     """
 
     outcomes: Floats

@@ -174,7 +174,7 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
     def survey_weights(
         self, design: SurveyDesign, X: Floats, row: Codes, mean_weight: float | None
     ) -> tuple[Floats | None, Floats | None]:
-        """Return the survey weights, and None for log weights.  Refuses weights that are not public (InputError)."""
+        """Return the survey weights, and None for log weights.  Raise InputError if the weights are not public."""
         weights, log_w = super().survey_weights(design, X, row, mean_weight)
         if weights is None:
             raise InputError(

@@ -75,7 +75,7 @@ class OneOutcome(Portable[S]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> S:  # fmt: skip
-        """Check a file and return the records that the model needs, with a standardized model matrix."""
+        """Check a file.  Return the records that the model needs; their model matrix is standardized."""
         plain = super().prepare(design, clusters, mean_weight, constants, unit)
         kept = {f.name: getattr(plain, f.name) for f in fields(plain)}
         return Standardized(**kept | standardized(plain.X, plain.row, plain.columns))  # type: ignore[return-value]

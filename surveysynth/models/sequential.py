@@ -140,8 +140,8 @@ class SequentialRecords(Records, SequentialPublic):
     others : tuple of Records
         Records of the later models, whose predictors are confidential.
     asked : bool array (n, models)
-        Whether each model applies to a record.  If a model does not apply, ``others`` have placeholder values for the
-        record, with privacy weight 0.
+        True for each model that applies to the record.  If a model does not apply, ``others`` have placeholder values
+        for the record, with privacy weight 0.
     """
 
     others: tuple[Records, ...]

@@ -110,7 +110,7 @@ def _later(later: LaterModel, given: dict[str, Any], bounds: Any) -> Synthesizer
 
 
 def mechanism_of(settings: Settings) -> Mechanism:
-    """Return the mechanism of a plan (InputError if the plan has an entry that the mechanism does not have)."""
+    """Return the mechanism of a plan.  Raise InputError if the plan has an entry that the mechanism does not have."""
     privacy = settings.privacy
     assert privacy.mechanism is not None  # ensured by choose
     mechanism, name = in_plans()[privacy.mechanism]
@@ -129,7 +129,7 @@ def mechanism_of(settings: Settings) -> Mechanism:
 
 
 def _risk(settings: Settings) -> Risk:
-    """Return the measure of risk of a plan (InputError if there are entries for another measure)."""
+    """Return the measure of risk of a plan.  Raise InputError if there are entries for another measure."""
     privacy = settings.privacy
     name = privacy.risk or "lipschitz"
     ruled = privacy.max_risk is not None  # a release rule uses the entries on the intruder, too
@@ -145,7 +145,7 @@ def _risk(settings: Settings) -> Risk:
 
 
 def rule_of(settings: Settings) -> IdentificationRule | None:
-    """Return the rule that releases must pass, or None (InputError as in :class:`IdentificationRule`)."""
+    """Return the rule that releases must pass, or None.  Errors are those of :class:`IdentificationRule`."""
     privacy = settings.privacy
     if privacy.max_risk is None:
         return None
@@ -153,7 +153,7 @@ def rule_of(settings: Settings) -> IdentificationRule | None:
 
 
 def policy_of(settings: Settings, folder: Path) -> Policy | None:
-    """Return the policy of a plan, or None (InputError if the plan has entries that the policy sets)."""
+    """Return the policy of a plan, or None.  Raise InputError if the plan has entries that the policy sets."""
     if settings.privacy.policy is None:
         return None
     plain = Settings.empty()
@@ -254,7 +254,7 @@ def _formula_fault(formula: str, columns: Sequence[str]) -> str:
 
 
 def sides(formula: str) -> tuple[list[str], str]:
-    """Return the outcomes and the predictors of a formula (InputError if the formula does not have both)."""
+    """Return the outcomes and the predictors of a formula.  Raise InputError if there are no predictors."""
     outcome, predictors = sides_of(formula, "")
     if not predictors:
         raise InputError(f"model.formula = {formula!r}: write outcome ~ predictors, as 'income ~ region + sex'")

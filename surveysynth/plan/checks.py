@@ -58,7 +58,7 @@ def refuse_far_total(design: SurveyDesign, settings: Settings) -> None:
 
 
 def superseded(settings: Settings, folder: Path) -> tuple[list[str], dict[str, Any]]:
-    """Return sentences and facts on the earlier release that this release replaces, with the sum of both epsilons."""
+    """Return sentences and facts on the earlier release that this release replaces, and the sum of the two epsilons."""
     if settings.release.supersedes is None:
         return [], {}
     place = folder / settings.release.supersedes

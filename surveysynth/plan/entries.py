@@ -119,7 +119,7 @@ class PlanEntries:
         set : mapping of "section.entry" to value, optional
             Entries by their full names.
         guess : bool
-            Whether the roles that are not given are guessed.  Guesses need to be reviewed.
+            True if the roles that are not given are guessed.  Guesses need to be reviewed.
         **entries
             Entries by their names in the plan's file: ``formula="income ~ region"``, ...  Others are to be filled in.
 
@@ -278,7 +278,7 @@ class PlanEntries:
         path : str or Path
             The TOML file.
         overwrite : bool
-            Whether an existing file is replaced.
+            True if an existing file is replaced.
 
         Returns
         -------

@@ -71,9 +71,9 @@ def expected_errors(
     design : SurveyDesign
         The file.  Only its public columns, its design and, if they are public, its weights are used.
     formula, epsilon, delta, population_total, population_totals, bounds, outcomes
-        As for :func:`surveysynth.measure`.
+        See :func:`surveysynth.measure`.
     weight, weight_bounds, clusters, unit, public, importance
-        As for :func:`surveysynth.measure`.
+        See :func:`surveysynth.measure`.
     by : str or list of str, optional
         Predictors by which tables will be made.
     m : int
@@ -84,12 +84,13 @@ def expected_errors(
     pandas.DataFrame
         One row for each cell: ``<by...>, statistic, ratio, cv``.  ``ratio`` is the standard error of the release
         divided by the standard error of the sample, and ``cv`` is the standard error of the release divided by the
-        estimate, both in made-up files.  With several outcomes the column ``outcome`` comes before ``statistic``.
+        estimate.  ``ratio`` and ``cv`` are computed from made-up files.  With several outcomes the column ``outcome``
+        comes before ``statistic``.
 
     Raises
     ------
     InputError, ModelError
-        As :func:`surveysynth.measure`.  One error lists everything that is wrong.
+        See :func:`surveysynth.measure`.  One error lists everything that is wrong.
 
     Examples
     --------

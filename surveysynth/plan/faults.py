@@ -37,7 +37,7 @@ def removed_entries(plan: Mapping[str, Any]) -> list[str]:
 
 
 def _is_there(plan: Mapping[str, Any], entry: str) -> bool:
-    """Return whether a plan has the entry "section.name" or, for "section.name=value", the entry with this value."""
+    """Return True if a plan has the entry "section.name" or, for "section.name=value", the entry with this value."""
     path, _, value = entry.partition("=")
     section, _, name = path.partition(".")
     entries = plan.get(section)
@@ -115,7 +115,7 @@ def _message(place: Place, errors: Sequence[Any]) -> str:
 def _fields(place: Place) -> Mapping[str, Any]:
     """Return the permitted entries of the plan's section that ``place`` names, such as ("privacy",).
 
-    Empty if there is no such section.
+    The result is empty if there is no such section.
     """
     if place[:2] == ("model", "later"):
         return LaterModel.model_fields

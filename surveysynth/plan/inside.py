@@ -102,7 +102,7 @@ def _value_findings(
 ) -> list[str]:  # fmt: skip
     """Return sentences on an outcome's values outside the bounds.
 
-    If ``scaled`` (the model has a transform), also on missing values, zeros and frequent single values.
+    With ``scaled`` (the model has a transform), there are also sentences on missing values, zeros and frequent values.
     """
     y = design.numeric(outcome)
     there, found = y[np.isfinite(y)], list[str]()

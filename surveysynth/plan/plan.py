@@ -129,7 +129,7 @@ class Plan(PlanEntries):
         Parameters
         ----------
         inside : bool
-            Whether confidential values are examined as well: frequent single values, the shape of residuals, expected
+            True if confidential values are examined as well: frequent single values, the shape of residuals, expected
             coefficients of variation, and PSUs whose size is correlated with the outcome.  The findings are for the
             agency alone.
 
@@ -173,7 +173,7 @@ class Plan(PlanEntries):
         Parameters
         ----------
         enter : bool
-            Whether the release is entered in the plan's ledger now.  Otherwise :meth:`write` enters the release when
+            True if the release is entered in the plan's ledger now.  Otherwise :meth:`write` enters the release when
             all files are on the disk; do not look at the release before.  A strict release, which is drawn from noisy
             tables, is always entered when noise is added.
         seed : int, optional
@@ -187,7 +187,7 @@ class Plan(PlanEntries):
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError, NotFitForRelease
-            As :func:`surveysynth.synthesize`, and InputError if an entry is not filled in.
+            See :func:`surveysynth.synthesize`.  InputError is also raised if an entry is not filled in.
         """
         self._refuse_unfinished()
         strict, ledger = is_strict(self.settings), self.ledger
@@ -258,8 +258,8 @@ class Plan(PlanEntries):
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError
-            As :func:`surveysynth.fit`.  Also InputError if an entry is not filled in, or if the release is strict and
-            has no fit to records.
+            See :func:`surveysynth.fit`.  InputError is also raised if an entry is not filled in, or if the release is
+            strict and has no fit to records.
         """
         self._refuse_unfinished()
         refuse_far_total(self.design, self.settings)
@@ -327,8 +327,9 @@ class Plan(PlanEntries):
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError
-            As :func:`surveysynth.privacy_cost`.  Also InputError if file, weights or formula are not filled in, if the
-            plan has a policy, or if the release is strict (:meth:`check` predicts the accuracy of strict releases).
+            See :func:`surveysynth.privacy_cost`.  InputError is also raised if file, weights or formula are not filled
+            in, if the plan has a policy, or if the release is strict (:meth:`check` predicts the accuracy of strict
+            releases).
         """
         self._refuse_unfinished("survey.file", "survey.weights", "model.formula")
         privacy, model = self.settings.privacy, self.settings.model
@@ -365,8 +366,8 @@ class Plan(PlanEntries):
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError
-            As :meth:`Policy.from_historical`.  Also InputError if an entry is not filled in, if the mechanism is not
-            "censored-weighted", or if the plan has a policy or no epsilon.
+            See :meth:`Policy.from_historical`.  InputError is also raised if an entry is not filled in, if the
+            mechanism is not "censored-weighted", or if the plan has a policy or no epsilon.
         """
         self._refuse_unfinished()
         privacy, model = self.settings.privacy, self.settings.model
@@ -395,7 +396,7 @@ class Plan(PlanEntries):
         folder : str or Path, optional
             Another folder than the plan's.
         overwrite : bool
-            Whether an existing release in the folder is replaced.
+            True if an existing release in the folder is replaced.
 
         Returns
         -------
@@ -405,7 +406,7 @@ class Plan(PlanEntries):
         Raises
         ------
         InputError, PrivacyError
-            As :meth:`Release.write`.
+            See :meth:`Release.write`.
         """
         tables = self.settings.tables
         return release.write(
@@ -445,7 +446,7 @@ class Plan(PlanEntries):
         folder : str or Path, optional
             Another folder than the plan's.
         overwrite : bool
-            Whether an existing release in the folder may be replaced.
+            True if an existing release in the folder may be replaced.
 
         Raises
         ------
@@ -470,7 +471,7 @@ class Plan(PlanEntries):
         Raises
         ------
         InputError
-            As :func:`surveysynth.compare`.
+            See :func:`surveysynth.compare`.
         """
         return compare(self.design, release, self.settings.tables.by, **self.statistics)
 

@@ -34,7 +34,7 @@ class PrivacyCost:
     m : int
         Number of synthetic data sets.
     c1 : float or None
-        Scale of the weight map; None if there are no privacy weights from risks.
+        Scale of the weight map.  None means that there are no privacy weights from risks.
     delta_target : float
         Target for the Lipschitz bound: epsilon / (2 m), or 1 without an epsilon.  The inverse map from risks f_i to
         privacy weights is alpha_i = c1 * delta_target / f_i.
@@ -93,7 +93,7 @@ def privacy_cost(
     mechanism : PseudoPosterior or WeightedE, optional
         Mechanism of the release; ``PseudoPosterior()`` by default.
     design, synthesizer, m, **settings
-        As for :func:`fit`.
+        See :func:`fit`.
 
     Returns
     -------
@@ -106,8 +106,8 @@ def privacy_cost(
     Raises
     ------
     InputError, ModelError, PrivacyError, EngineError
-        As :func:`fit`.  InputError also for ``Strict``, and if a table is requested for another mechanism than
-        ``PseudoPosterior``.
+        See :func:`fit`.  InputError is also raised for ``Strict``, and if a table is requested for another mechanism
+        than ``PseudoPosterior``.
 
     Examples
     --------

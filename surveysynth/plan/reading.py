@@ -46,7 +46,7 @@ def opened(file: Path, settings: Settings) -> tuple[list[str], dict[str, str], C
 
 
 def _recoded_frame(frame: pd.DataFrame, recodes: Mapping[str, Column]) -> pd.DataFrame:
-    """Make the changes to columns that the plan requests (InputError for an unknown column)."""
+    """Make the changes to columns that the plan requests.  Raise InputError for an unknown column."""
     for name in recodes:
         if name not in frame.columns:
             raise InputError(
@@ -81,6 +81,6 @@ def planned_roles(settings: Settings) -> dict[str, Any]:
 
 
 def is_readable(settings: Settings) -> bool:
-    """Return whether the plan names a file and its weights, so that the file can be read as a design."""
+    """Return True if the plan names a file and its weights, so that the file can be read as a design."""
     survey = settings.survey
     return survey.file is not None and survey.weighted

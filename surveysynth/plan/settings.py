@@ -44,7 +44,7 @@ class Settings(Section):
 
     @classmethod
     def from_entries(cls, sections: Mapping[str, Any]) -> Self:
-        """Make settings from the entries of each section (InputError for wrong entries and entries of version 0.2)."""
+        """Make settings from the entries of each section.  Raise InputError for entries that are wrong or outdated."""
         if removed := removed_entries(sections):
             raise InputError(f"the plan is of an earlier version: {'; '.join(removed)}")
         try:
@@ -71,7 +71,7 @@ class Settings(Section):
     def __getitem__(self, entry: str) -> Any:
         """Return the value of an entry such as "privacy.epsilon" or "columns.age.missing".
 
-        None if the plan has no section for this column or outcome.
+        Return None if the plan has no section for this column or outcome.
         """
         section, _, name = entry.partition(".")
         if section in BY_NAME:

@@ -46,7 +46,7 @@ TIGHT = "from public knowledge: tight ones make shorter intervals"
 
 
 def is_strict(settings: Settings) -> bool:
-    """Return whether the release is drawn from noisy tables (the default) rather than from a fit to records."""
+    """Return True if the release is drawn from noisy tables (the default) rather than from a fit to records."""
     privacy = settings.privacy
     if privacy.mechanism is not None:
         return not in_plans()[privacy.mechanism][0].fits_records
@@ -54,7 +54,7 @@ def is_strict(settings: Settings) -> bool:
 
 
 def _is_given(settings: Settings, entry: str) -> bool:
-    """Return whether an entry is given and has an effect."""
+    """Return True if an entry is given and has an effect."""
     value = settings[entry]
     return not (value is None or value is False or value == [] or value == NOTHING.get(entry))
 
@@ -157,7 +157,7 @@ def _options(settings: Settings, design: SurveyDesign, name: str) -> dict[str, A
 
 
 def _is_number(settings: Settings, design: SurveyDesign, name: str) -> bool:
-    """Return whether the column of an outcome is numeric and in the formula without C()."""
+    """Return True if the column of an outcome is numeric and in the formula without C()."""
     given = [str(settings.model.formula), *(each.formula for each in settings.model.later_models)]
     written = {category(each) for formula in given for each in several(sides_of(formula, "")[0])}
     numeric = pd.api.types.is_numeric_dtype(design.typed(name).dtype)
@@ -220,7 +220,7 @@ def epsilon_before(settings: Settings, folder: Path) -> float:
 
 
 def _earlier(settings: Settings, folder: Path) -> Measurements | Release | None:
-    """Read the measurements or the release of an earlier year (InputError if the folder has neither)."""
+    """Read the measurements or the release of an earlier year.  Raise InputError if the folder has neither."""
     if settings.privacy.earlier is None:
         return None
     place = folder / settings.privacy.earlier

@@ -31,7 +31,7 @@ def diff(
     old, new : str or Path
         Two release folders, or two plans (TOML).
     by, statistic
-        Tables of two releases, as for :meth:`Release.tables`.  The default is the tables in both releases.
+        Tables of two releases, as for :meth:`Release.tables`.  The default is the tables that both releases have.
     same_file : bool, optional
         True if two releases come from the same confidential file, so that differences have no sampling error.  The
         default is True if the new release supersedes the old release.

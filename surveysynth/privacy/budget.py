@@ -17,7 +17,7 @@ class Budget:
     Parameters
     ----------
     epsilon : float or None
-        Budget of the whole release; None if the constants of the mechanism determine epsilon.
+        Budget of the whole release.  None means that the constants of the mechanism determine epsilon.
     m : int
         Number of data sets.  Each data set is simulated from its own posterior draw.
 

@@ -82,7 +82,7 @@ class Attacked(Protocol):
 
     @property
     def weights_from_file(self) -> bool:
-        """Whether the privacy weights of other records change if a record is left out."""
+        """True if the privacy weights of other records change if a record is left out."""
         ...
 
     def refitted(self, left_out: Sequence[int], rng: np.random.Generator) -> ProtectedFit:
@@ -116,21 +116,21 @@ class MembershipAttack:
         of at most 0.005), ``epsilon_seen`` (m max |log r|) and ``ess``, the effective number of draws "out".  The other
         columns come from a refit without the record, and are NaN without a refit: ``advantage_refit``, ``auc_refit``,
         ``beyond_refit`` (probability that the privacy loss |sum of log r over m draws| of a release exceeds epsilon),
-        ``loss_refit`` (m max |log r| over the draws of both fits) and ``error_refit``, the standard error of
+        ``loss_refit`` (m max |log r| over the draws of the two fits) and ``error_refit``, the standard error of
         m log(Z' / Z).  Here r is the ratio of the posterior densities without the record ("out") and with it ("in"),
         and Z' / Z is the ratio of their normalizing constants.
     screened : int
         Number of records, or units, that were examined with one draw.
     others : float
         Upper bound on the advantage, with fixed privacy weights, against the records that were not attacked:
-        1 - (1 - TV)^m, where TV is the largest advantage from one draw.  0 if all records were attacked.
+        1 - (1 - TV)^m, where TV is the largest advantage from one draw.  The bound is 0 if all records were attacked.
     refitted : int
         Number of records, or units, that were attacked by a refit without them.
     refused : int
         Number of records, or units, without which the file could not be fitted.
     same_file : float or None
         Advantage with which two fits of the same file are distinguished.  These fits differ only because draws, and
-        constants tuned on draws, are random.  None without refits.
+        constants tuned on draws, are random.  None means that there were no refits.
     m : int
         Number of draws that the intruder sees.
     epsilon : float
@@ -217,9 +217,9 @@ def membership_attack(
     as c1, privacy weights and draws are computed without the record, and the intruder must distinguish the draws of the
     two fits.  If epsilon protects groups of records, a whole group is left out.
 
-    The attack shows what the fit of one file reveals to an intruder who knows all other records and both sets of
-    privacy weights, and sees the m parameter draws.  The results are not a bound over all files.  Records without a
-    refit may be more exposed than the columns with fixed weights show.
+    The attack shows what the fit of one file reveals to an intruder who knows all other records and the privacy weights
+    of each of the two fits, and sees the m parameter draws.  The results are not a bound over all files.  Records
+    without a refit may be more exposed than the columns with fixed weights show.
 
     Parameters
     ----------
@@ -309,7 +309,7 @@ def membership_attack(
 
 
 def _refitted(fit: Attacked, left_out: Sequence[int], rng: np.random.Generator) -> tuple[float, ...]:
-    """Fit again without some units, and simulate the test that distinguishes both fits (:func:`between`).
+    """Fit again without some units, and simulate the test that distinguishes the two fits (:func:`between`).
 
     All results are NaN if the model cannot be fitted without these units.
     """
@@ -367,9 +367,10 @@ def log_normalizers(inside: Floats, weight_in: Floats, outside: Floats, weight_o
 
 
 def log_ratios(c: Floats, weight: Floats) -> Floats:
-    """Return the log of the density ratio r, without and with a record, for each record at each of S draws.
+    """Return log r (S, records), where r is the ratio of the posterior densities without and with a record.
 
-    c (S, records) are the records' contributions to the log likelihood.  ``weight`` are the probabilities of the draws.
+    c (S, records) are the records' contributions to the log likelihood in S draws.  ``weight`` are the probabilities of
+    the draws.
     """
     highest = (-c).max(axis=0)
     return np.asarray(-c - (highest + np.log(weight @ np.exp(-c - highest))))

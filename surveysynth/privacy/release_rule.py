@@ -47,7 +47,7 @@ class IdentificationRule(Identification):
         Radius of the ball around a record's true value y_i, as a share of |y_i| or, if not ``relative``, in the unit of
         y.
     relative : bool
-        Whether radii are shares of |y_i|.
+        True if radii are shares of |y_i|.
     floor : float, or one for each numeric outcome
         Smallest radius, in the unit of y.
 
@@ -102,7 +102,7 @@ class IdentificationRule(Identification):
         Raises
         ------
         InputError
-            As :meth:`check`.
+            See :meth:`check`.
         PrivacyError
             The risk of a record is above the limit.
         """

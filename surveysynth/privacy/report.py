@@ -51,8 +51,8 @@ class PrivacyReport:
     m : int
         Number of synthetic data sets.
     draws : int
-        Number of posterior draws, including the released draws, over which the Lipschitz bound is a maximum.  0 if
-        epsilon does not rest on such a bound.
+        Number of posterior draws, including the released draws, over which the Lipschitz bound is a maximum.  It
+        is 0 if epsilon does not rest on such a bound.
     verdict : str
         A sentence on whether the sampler's diagnostics passed.
     assumptions : list of str
@@ -62,13 +62,15 @@ class PrivacyReport:
     publishable : bool
         False for a seeded run: anyone who knows the seed can undo the randomness.
     little_left : bool
-        Whether privacy weights keep less than 30% of the file's information.  The agency then accepted this by name.
+        True if privacy weights keep less than 30% of the file's information.  The agency then accepted this by name.
     unit : str or None
         Column of the protected units, if they are groups of records.
     delta : float or None
-        Probability with which epsilon may fail to hold, for all m data sets together.  None for a pure epsilon.
+        Probability with which epsilon may fail to hold, for all m data sets together.  A pure epsilon has
+        None.
     replaced : float or None
-        ``epsilon_replace_one`` under Gaussian noise.  None if ``epsilon_replace_one`` is twice ``epsilon``.
+        ``epsilon_replace_one`` under Gaussian noise.  It is None if ``epsilon_replace_one`` is twice
+        ``epsilon``.
     internal : dict
         Exact numbers, for the agency only, which are neither pickled nor copied.
     """
@@ -121,7 +123,7 @@ class PrivacyReport:
 
     @property
     def neighbours(self) -> dict[str, float]:
-        """Epsilon for each kind of neighbouring files, by a description of the kind.  Empty without a guarantee."""
+        """Epsilon for each kind of neighbouring files, by a description of the kind; empty without a guarantee."""
         if self.kind == "none":
             return {}
         records = f"all records of one {self.unit!r}"

@@ -125,7 +125,7 @@ def truncated(c1: float, alpha: Floats, risk: Floats, pseudo: PseudoLikelihood, 
     Parameters
     ----------
     c1, alpha, pseudo
-        As for :func:`weighted_fit`.
+        See :func:`weighted_fit`.
     risk : float array (n,)
         The bounds f_i.
     target : float

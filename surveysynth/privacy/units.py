@@ -37,9 +37,9 @@ class Unit:
     ----------
     column : str or None
         Name of the column with the labels of the units.  For PSUs the names of the stratum column and of the columns of
-        parent units come first, separated by commas.  None for single records.
+        parent units come first, separated by commas.  None means that single records are protected.
     by_record : int array (n,) or None
-        Unit of each of the n records, from 0 to U - 1.  None for single records.
+        Unit of each of the n records, from 0 to U - 1.  None means that single records are protected.
     """
 
     column: str | None = None
@@ -55,12 +55,12 @@ class Unit:
 
     @property
     def differ(self) -> bool:
-        """Whether units have different numbers of records."""
+        """True if units have different numbers of records."""
         return self.by_record is not None and bool(np.ptp(np.bincount(self.by_record)) > 0)
 
     @property
     def classes(self) -> int:
-        """Number of classes of units of similar size, which get equal mean privacy weights.  1 for single records."""
+        """Number of classes of units of similar size, which get equal mean privacy weights (1 for single records)."""
         return 1 if self.by_record is None else int(size_classes(np.bincount(self.by_record)).max()) + 1
 
     def even(self, alpha: Floats, present: Floats | None = None) -> Floats:
@@ -78,7 +78,7 @@ def even(alpha: Floats, size: Codes, present: Floats | None = None) -> Floats:
     size : int array (U,)
         Number of records of each unit, at least 1.
     present : float array (U,), optional
-        0 for units that are left out of the class means, otherwise 1.  By default no unit is left out.
+        0 for each unit that is left out of the class means, 1 for all others.  By default no unit is left out.
 
     Returns
     -------

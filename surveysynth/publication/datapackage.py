@@ -53,7 +53,7 @@ class About:
     ----------
     name, title, description : str
     source, contact, license : str
-        Empty if unknown.  The license is a name or a URL.
+        An unknown value is empty.  The license is a name or a URL.
     labels, units : mapping of str to str
         Labels and units of columns, by the name of the column.
     """

@@ -31,7 +31,7 @@ def decimals(block: pd.DataFrame, *, percent: bool = False) -> int:
     block : pandas.DataFrame
         The rows of this statistic, with ``statistic``, ``estimate`` and ``se``.
     percent : bool
-        Whether shares are in percent.
+        True if shares are in percent.
     """
     statistic = str(block["statistic"].iloc[0])
     if statistic == "count":

@@ -30,9 +30,9 @@ class Grid:
     numbers : int
         Number of columns, counted from the right, that are numeric.
     code : bool
-        Whether the last column is code, such as a checksum.
+        True if the last column is code, such as a checksum.
     high : bool
-        Whether rows are high enough for handwriting.
+        True if rows are high enough for handwriting.
     """
 
     headings: tuple[str, ...]
@@ -118,7 +118,7 @@ class Dossier:
     footer : str
         Text at the bottom of every page that names the release.
     initials : bool
-        Whether every page has space for initials.
+        True if every page has space for initials.
     sections : tuple of Section
     """
 

@@ -29,9 +29,9 @@ SUPPRESSED = re.compile("suppressed: fewer than (?P<min_cell>[0-9]+) records, [^
 def most_guessed(epsilon: float) -> tuple[str, bool]:
     """Return how often an intruder can guess the answers of a unit at most, and whether the protection is weak.
 
-    The intruder guesses between the true answers of the unit and other answers.  Before the release both are equally
-    likely.  The probabilities of any release given the two answers differ by a factor of at most e^(2 epsilon).  By
-    Bayes' theorem, the likelier answers then have a probability of at most 1 / (1 + e^(-2 epsilon)).  This
+    The intruder guesses between the true answers of the unit and other answers.  Before the release, the two are
+    equally likely.  The probabilities of any release given the two answers differ by a factor of at most e^(2 epsilon).
+    By Bayes' theorem, the likelier answers then have a probability of at most 1 / (1 + e^(-2 epsilon)).  This
     probability is returned as a percentage, rounded up, as a text.  The protection is weak if less than 1% of the
     guesses are wrong.
 

@@ -29,11 +29,11 @@ class Format:
     writer : str or function
         A function that returns the text of a document, or the name of the function in this package, "module:function".
     to_file : bool
-        Whether the function writes the file itself.  Its arguments are then the document and the path.
+        True if the function writes the file itself.  Its arguments are then the document and the path.
     in_full : bool
-        Whether the function gets the frame instead of the document: numbers in full precision, without notes.
+        True if the function gets the frame instead of the document: numbers in full precision, without notes.
     in_folder : bool
-        Whether every release folder has tables in this format.
+        True if every release folder has tables in this format.
     program : str
         The name of a program that must be installed.  It is empty if no program is needed.
     """

@@ -36,7 +36,7 @@ class Symbols:
         The quality classes in increasing order of their limits.  The last class has no limit.  An empty mark is not
         printed.
     withheld : bool
-        Whether numbers of the last class are replaced by the mark of the class.
+        True if numbers of the last class are replaced by the mark of the class.
     """
 
     suppressed: str
@@ -53,10 +53,10 @@ class Symbols:
         """Return the :class:`QualityClass` of every row, or None.
 
         The class depends on the coefficient of variation, the standard error over the absolute estimate.  For shares
-        the standard error is divided by one half instead, so a share and its complement are in the same class.  A
-        total without error is in the best class.  An estimate without degrees of freedom is in the worst class, because
-        its error is unknown.  Other rows without a standard error, and suppressed cells, get None.  So do shares of 0
-        or 1: their standard error is 0 although the interval has a length.
+        the standard error is divided by one half instead, so a share and its complement are in the same class.  A total
+        without error is in the best class.  An estimate without degrees of freedom is in the worst class, because its
+        error is unknown.  Other rows without a standard error, and suppressed cells, get None.  Shares of 0 or 1 get
+        None, too: their standard error is 0 although the interval has a length.
         """
         numbers = table.reindex(columns=["estimate", "se", "ci_low", "ci_high", "df"])
         estimate, se, low, high, df = (numbers[c].to_numpy(dtype=float, na_value=np.nan) for c in numbers)

@@ -131,7 +131,7 @@ def release_to_r(release: Release, *, counts: bool = False) -> Any:
     ----------
     release : Release
     counts : bool
-        Whether to use ``release.count_designs()``, which give standard errors for counts of population units.
+        True to use ``release.count_designs()``, which give standard errors for counts of population units.
 
     Returns
     -------

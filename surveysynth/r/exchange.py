@@ -66,7 +66,7 @@ class Column:
     levels : list of str, optional
         Distinct values of text, or levels of a factor.
     ordered : bool
-        Whether a factor is ordered.
+        True if a factor is ordered.
     tz : str, optional
         Time zone of a ``POSIXct``.
     dtype : str, optional
@@ -216,7 +216,7 @@ def _zone(tz: Any) -> str:
 
 
 def _not_in_r(texts: list[str]) -> bool:
-    """Whether R cannot represent one of the texts: it has a null character, or half a character (a lone surrogate)."""
+    """True if R cannot represent one of the texts: it has a null character, or half a character (a lone surrogate)."""
     whole = "".join(texts)
     with suppress(UnicodeEncodeError):
         whole.encode()

@@ -93,7 +93,7 @@ class Comparison:
         of an outcome leave out the records in which this outcome is missing.  Everything except ``cells`` and
         ``summary`` leaves out all incomplete records.
     smoothed : bool
-        Whether the weights of the release are smoothed.
+        True if the weights of the release are smoothed.
     sampled : int
         Number of records that were drawn at random from a larger file, and from each data set, to compute everything
         except ``cells`` and ``summary``.  The number is 0 if all records were used.
@@ -247,7 +247,7 @@ def compare(
     by : str or list of str, optional
         The variables that define the cells, as for :meth:`Release.tables`; by default :meth:`Release.table_predictors`.
     statistic, quantiles, poverty_line
-        As for :meth:`Release.tables`.
+        See :meth:`Release.tables`.
 
     Returns
     -------

@@ -342,7 +342,7 @@ class Contents:
 
     @property
     def entered_before(self) -> bool:
-        """Whether the release was entered in a ledger."""
+        """True if the release was entered in a ledger."""
         return "ledger" in self.method or self._entered
 
     def manifest(self) -> dict[str, Any]:

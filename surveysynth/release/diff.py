@@ -60,9 +60,9 @@ class Changes:
     by : tuple of str
         The variables that define the cells.
     same_file : bool
-        Whether the standard errors of differences are computed for two releases of the same file.
+        True if the standard errors of differences are computed for two releases of the same file.
     about : dict, optional
-        Titles, manifest checksums and epsilons of the two releases; None for plans.
+        Titles, manifest checksums and epsilons of the two releases.  It is None for plans.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def diff_releases(
         for both releases.  The default statistics are counts and means of numeric outcomes, and proportions of
         categorical outcomes.  The outcomes are those that both releases have.
     same_file : bool, optional
-        Whether both releases were made from the same confidential file.  The default is True if the manifest of the
+        True if both releases were made from the same confidential file.  The default is True if the manifest of the
         new release says that it supersedes the old one.
 
     Raises

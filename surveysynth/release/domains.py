@@ -281,7 +281,7 @@ class DomainEstimates(Contents):
     def _asked(
         self, outcome: str | Sequence[str] | None, statistic: str | Sequence[str] | None, by: Sequence[str]
     ) -> list[tuple[list[str], list[str]]]:
-        """List the statistics to estimate, as pairs of some outcomes with their statistics.
+        """List what to estimate, as pairs: some outcomes, and the statistics of these outcomes.
 
         The default is counts and means of numbers, and proportions of categories.
         """

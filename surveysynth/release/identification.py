@@ -91,7 +91,7 @@ def identification_risk(
     radius : float, or one for each value and then for each synthesized number that is known
         Radius of the ball: a share of |y_i|, or a distance in the unit of y if ``relative`` is False.
     relative : bool
-        Whether radii are shares of |y_i|.
+        True if radii are shares of |y_i|.
     floor : float, or as many numbers as in ``radius``
         Smallest radius, in the unit of y.  Without it, a relative ball around 0 contains only the value 0.
 
@@ -418,7 +418,7 @@ def _weights(original: File, synthetic: Files) -> str | None:
 
 
 def _is_category(name: str, original: pd.DataFrame, files: list[pd.DataFrame], synthetic: Files) -> bool:
-    """Whether a synthesized column is categorical, so that values match only if they are equal."""
+    """True if a synthesized column is categorical, so that values match only if they are equal."""
     if isinstance(synthetic, Release) and name in synthetic.categorical:
         return True
     return any(is_label(frame[name]) for frame in (original, *files) if name in frame)

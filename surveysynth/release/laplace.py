@@ -7,7 +7,7 @@ paper: eps_pc is spent on a point estimate, and eps_vc / R on a replicate estima
 
 ``kind="local"`` is the form of the paper, without a guarantee.  ``kind="strict"`` is epsilon-differentially private
 within public bounds; its means are noisy totals over noisy counts.  :mod:`surveysynth.release.sensitivity` has the
-sensitivities of both forms, to which the noise is scaled.
+sensitivities of the two forms, to which the noise is scaled.
 
 The noise comes from OpenDP, whose Laplace mechanism is exact for floating-point numbers.  A plain floating-point
 Laplace draw would reveal digits of the number to which it is added (Mironov 2012).
@@ -167,7 +167,7 @@ def laplace_tables(
         Only for ``strict``: the lowest and the highest value of "weight" and of every outcome.  Bounds must be chosen
         without looking at the file.
     consistent : bool
-        Whether to adjust counts and totals (mean times count) so that they add up to their margins.
+        True to adjust counts and totals (mean times count) so that they add up to their margins.
     ledger : Ledger, optional
         The ledger that is charged, as the last step.  The strict form is entered with epsilon for replacing the values
         of a record.  If the lower bound of the weight is 0, epsilon for blanking a record is entered, too; the cap of
@@ -315,7 +315,7 @@ def _query(
 
 
 def may_be_blank(box: dict[str, Bounds]) -> bool:
-    """Whether the guarantee of strict tables covers the blanking of a record, too: the bounds allow a weight of 0."""
+    """True if the guarantee of strict tables covers the blanking of a record, too: the bounds allow a weight of 0."""
     return box["weight"][0] == 0
 
 

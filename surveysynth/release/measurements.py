@@ -125,7 +125,7 @@ class Measurements:
         path : str or Path
             The folder to make.
         overwrite : bool
-            Whether to replace a folder of measurements at ``path``.
+            True to replace a folder of measurements at ``path``.
 
         Returns
         -------
@@ -162,7 +162,7 @@ def entered(source: Source, ledger: Ledger) -> Source:
         The measurements cannot be written next to the ledger.  Nothing was charged.
     PrivacyError
         The cap would be exceeded, or the ledger cannot be written: nothing was charged, and the measurements must not
-        be used.  Or the ledger was charged, but a later step on the disk failed.
+        be used.  The error is also raised if the ledger was charged, but a later step on the disk failed.
     """
     entries: list[Entry] = []
     delta = source.tables.delta
@@ -252,5 +252,5 @@ def read_measurements(path: str | Path) -> Measurements:
 
 
 def is_measured(manifest: Path) -> bool:
-    """Whether a manifest belongs to measurements, and not to a release."""
+    """True if a manifest belongs to measurements, and not to a release."""
     return bool(json.loads(unsealed(manifest)).get("format") == FORMAT)

@@ -143,7 +143,7 @@ class Release(Estimates):
         symbols, wording
             See :meth:`write_tables`.
         overwrite : bool
-            Whether to replace a release folder at ``path``.  Nothing other than a release is replaced.
+            True to replace a release folder at ``path``.  Nothing other than a release is replaced.
         ledger : Ledger, optional
             The ledger to charge for the release.  It is charged last, when all files are on the disk.  Leave it out
             for a release that is already entered in a ledger.

@@ -48,7 +48,7 @@ class Exact:
 
 
 def local(w: Floats, y: Floats | None, partition: Partition, boot: Replicates) -> Exact:
-    """Compute the count, or the mean of y, in each domain of a partition, with its sensitivity.
+    """Compute the count or the mean of y in each domain of a partition, and the sensitivity of this statistic.
 
     The count is computed if ``y`` is None.  Source of the sensitivity: Hu, Savitsky & Williams 2022a, eq. 8 for counts
     and eq. 9 for means.  As in the paper, replicate estimates get the sensitivity of the point
@@ -75,7 +75,7 @@ def strict(
     weight: Bounds,
     bounds: Bounds = (1.0, 1.0),
 ) -> Exact:
-    """Compute the count or the total of y in each domain of a partition, with a sensitivity from public bounds only.
+    """Compute the count or the total of y in each domain, and the sensitivity, which follows from public bounds.
 
     The survey weight w and the outcome y are clipped to the bounds ``weight`` and ``bounds``.  The count is computed if
     ``y`` is None.  w y is bilinear, so its largest and smallest values are at the corners of the box that the bounds

@@ -102,7 +102,7 @@ class Source:
     delta_before : float
         Delta of the tables of the earlier year.
     publishable : bool
-        Whether a release may be published; False if the measurements were made with a seed.
+        True if a release may be published; False if the measurements were made with a seed.
     labels : mapping of column to text
     ledger : mapping, optional
         Reference of the ledger entry for the measurements.
@@ -191,9 +191,9 @@ class Source:
         return {name: [each for each in columns if each] for name, columns in found.items()}
 
     def is_counted(self, variable: str | None, columns: Collection[str]) -> bool:
-        """Whether one noisy table has a variable and all these columns (variable None: only the columns).
+        """True if one noisy table has ``variable`` and all ``columns``, or if these are predictors, which are public.
 
-        It is also True if all of them are predictors, because predictors are public.
+        If ``variable`` is None, only ``columns`` matter.
         """
         wanted = {*columns, *([] if variable is None else [variable])}
         own = {name: tables for name, tables in self.counted_by.items() if name in wanted}
@@ -245,9 +245,9 @@ class Source:
         return tuple(made)
 
     def is_large(self, n: int) -> bool:
-        """Whether n records are so many that a subset is enough to compute the variance due to noise.
+        """True if n records are so many that a subset is enough to compute the variance due to noise.
 
-        It is False for the model FBP.
+        The result is always False for the model FBP.
         """
         return n > MANY and self.model == "FBS"
 
@@ -288,7 +288,7 @@ class Source:
         order : int array (n,), optional
             New order of the records.
         smoothed : bool
-            Whether every record gets its expected weight.
+            True if every record gets its expected weight.
         """
         made = (*self.outcomes, str(like.weights_name))
         public = like.frame.drop(columns=[*self.outcomes], errors="ignore")  # no outcomes of another data set

@@ -56,7 +56,7 @@ def flag(
         True for cells that follow from the model alone, because no noisy table counts their variables together.  These
         cells are flagged.
     known_total : bool
-        Whether the population total was declared as public.  The count of all records then has no error.
+        True if the population total was declared as public.  The count of all records then has no error.
 
     Returns
     -------
@@ -147,12 +147,12 @@ def complementary(table: pd.DataFrame, by: list[str], hidden: NDArray[np.bool_])
     by : list of str
         The variables that define the table's domains.
     hidden : bool array (rows,)
-        Whether each cell is suppressed at the start.
+        True for each cell that is suppressed at the start.
 
     Returns
     -------
     bool array (rows,)
-        Whether each cell is suppressed at the end.
+        True for each cell that is suppressed at the end.
     """
     hidden, safe = hidden.copy(), np.zeros(len(hidden), dtype=bool)
     A, n = additions(table, by), table["n"].to_numpy(dtype=float)

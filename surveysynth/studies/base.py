@@ -157,7 +157,7 @@ def stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def seed_of(*key: int) -> int:
-    """Derive a separate seed for each purpose.  The first number is the study's seed, the others denote the purpose."""
+    """Derive a separate seed for each purpose: the study's seed is the first number, other numbers are the purpose."""
     entropy, *purpose = key
     return int(np.random.SeedSequence(entropy, spawn_key=purpose).generate_state(1, np.uint64)[0])
 
@@ -188,7 +188,10 @@ def _settings(out: Path) -> dict[str, Any]:
 
 
 def _claim(out: Path, settings: dict[str, Any]) -> None:
-    """Make the folder of a study, or check that an existing folder has a study with the same settings (InputError)."""
+    """Make the folder of a study, unless it has a study with the same settings.
+
+    Raise InputError if the folder has a study with other settings, or other files.
+    """
     if (out / SETTINGS).is_file():
         found = _settings(out)
         differing = [name for name in {**settings, **found} if settings.get(name) != found.get(name)]

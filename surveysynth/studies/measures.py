@@ -27,7 +27,7 @@ ROUNDING = 1e-9  # rounding error of an estimate that equals the truth by constr
 
 
 def covers(low: ArrayLike, high: ArrayLike, truth: ArrayLike) -> NDArray[np.bool_]:
-    """Whether an interval covers the truth, up to rounding error.  A missing interval (NaN) does not cover it."""
+    """True for each interval that covers the truth, up to rounding error; False for a missing interval (NaN)."""
     truth = np.asarray(truth, dtype=float)
     slack = ROUNDING * np.abs(truth)
     return (np.asarray(low, dtype=float) <= truth + slack) & (np.asarray(high, dtype=float) >= truth - slack)

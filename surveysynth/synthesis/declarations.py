@@ -39,7 +39,7 @@ POPULATION = "population_total=, the public number of population units, which we
 
 
 def without_options(model: FBS | FBP) -> FBS | FBP:
-    """Return the model with its formula alone (ModelError if the model has options that noisy tables do not use)."""
+    """Return the model with its formula alone.  Raise ModelError if it has options that noisy tables do not use."""
     if len(model.outcomes) > 1 and isinstance(model, FBP):
         raise ModelError("FBP synthesizes one outcome under Strict(): give FBS, or the formula")
     bare = type(model)(model.outcome, model.predictors)
@@ -135,7 +135,7 @@ def schema_of(
 def _declared(design: SurveyDesign, name: str, given: Mapping[str, Outcome]) -> Outcome | None:
     """Return the declared bounds or levels of an outcome, given by the caller or by the column's type.
 
-    None if neither declares the outcome.
+    Return None if neither the caller nor the type declares the outcome.
     """
     column = design.typed(name)
     if name in OWN:
@@ -218,7 +218,7 @@ def public_totals(
 def calibrated_total(design: SurveyDesign) -> float | None:
     """Return the population total to which the weights were calibrated.
 
-    None if weights were not calibrated, or the total is not a whole number.
+    Return None if the weights were not calibrated, or if the total is not a whole number.
     """
     whole = _whole(design.calibration.after.sum(keepdims=True)) if design.calibration.margins else None
     return None if whole is None else float(whole[0])
@@ -243,14 +243,20 @@ def _whole(totals: Floats) -> Floats | None:
 
 
 def as_dict(given: Any, name: str, form: str) -> dict[Any, Any]:
-    """Return a mapping as a dictionary, empty for None (InputError for other values, with ``form`` as an example)."""
+    """Return a mapping as a dictionary, or an empty dictionary for None.
+
+    Raise InputError for other values.  The message shows ``form`` as an example.
+    """
     if not isinstance(given, Mapping | None):
         raise InputError(f"{name} must be a mapping, {form}")
     return dict(given or {})
 
 
 def _level_totals(terms: Mapping[str, Term], name: str, given: Mapping[Any, float]) -> Floats:
-    """Return the given population totals of a term's levels, in the order of the levels (InputError if they differ)."""
+    """Return the given population totals of a term's levels, in the order of the levels.
+
+    Raise InputError unless each level of the term has exactly one total.
+    """
     if name not in terms:
         raise InputError(f"population_totals: {name!r} is no term of the formula ({', '.join(terms) or 'it has none'})")
     if not isinstance(given, Mapping):

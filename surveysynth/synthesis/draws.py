@@ -30,7 +30,8 @@ def choose_draws(
         enough other draws are left.
     lag_correlation : float
         How dependent the chosen draws are: the largest absolute autocorrelation of a parameter, at the smallest lag
-        between two chosen draws of one chain.  0 if no two chosen draws share a chain, or if draws are independent.
+        between two chosen draws of one chain.  It is 0 if no two chosen draws share a chain or if draws are
+        independent.
 
     Raises
     ------

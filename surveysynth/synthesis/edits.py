@@ -114,7 +114,7 @@ def redrawn(
 
 
 def _mixed(made: Synthetic, other: Synthetic, there: Bools) -> Synthetic:
-    """Return the data set ``made`` after the records marked by ``there`` have been replaced by those of ``other``."""
+    """Return the data set ``made`` after records of ``other`` have replaced the records marked by ``there``."""
 
     def mixed(mine: Any, theirs: Any) -> Any:
         return None if mine is None else np.where(there.reshape(-1, *[1] * (np.ndim(mine) - 1)), theirs, mine)

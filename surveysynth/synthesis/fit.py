@@ -97,13 +97,14 @@ class Fit(FittedModel):
     budget : Budget
         The budget of a release of the requested m data sets.
     population_total : float or dict of stratum to float, or None
-        The public total or totals to which synthetic weights add up; None for the sum of the survey weights.
+        The public total or totals to which synthetic weights add up.  None means the sum of the
+        survey weights.
     report_notes : list of str
         Further sentences of the report.
     sampler, streams, protect : objects
         Internal objects that make draws and protected fits.
     seeded : bool
-        Whether a seed was given.  Releases with a seed are not for publication.
+        True if a seed was given.  Releases with a seed are not for publication.
     used : list of int
         Positions of the draws that were used for releases.
     spent : list of float
@@ -186,7 +187,7 @@ class Fit(FittedModel):
         Raises
         ------
         ModelError, PrivacyError, EngineError
-            As :func:`surveysynth.fit`.
+            See :func:`surveysynth.fit`.
         """
         present = np.ones(self.unit.count(self.design.n))
         present[list(left_out)] = 0.0
@@ -316,7 +317,7 @@ class Fit(FittedModel):
         asked : ReleaseRequest
             The checked request.
         m, epsilon
-            As for :meth:`release`.
+            See :meth:`release`.
 
         Returns
         -------
@@ -326,7 +327,7 @@ class Fit(FittedModel):
         Raises
         ------
         InputError, PrivacyError, NotFitForRelease, ModelError
-            As :meth:`release`.
+            See :meth:`release`.
         """
         rule, rules, debias = asked.rule, asked.edits, asked.debias
         spending = self._spending(m, epsilon)
@@ -385,7 +386,7 @@ class Fit(FittedModel):
         return DataSets(tuple(datasets), {"rows": rows}, count_roles, shares)
 
     def _spending(self, m: int | None, epsilon: float | None) -> Spending:
-        """Return the budget of m data sets (PrivacyError if m data sets would exceed the requested epsilon)."""
+        """Return the budget of m data sets.  Raise PrivacyError if m data sets would exceed the requested epsilon."""
         m = whole(self.budget.m if m is None else m, "m", MOST_DATASETS)
         if epsilon is not None and self.kind == "none":
             raise InputError("what is drawn given the confidential records has no epsilon: leave epsilon out")

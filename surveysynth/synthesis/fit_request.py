@@ -69,7 +69,7 @@ class FitRequest:
     rows : int array (n,)
         Row in the file of each of the n records of ``design``, from 0.
     synthesizer, mechanism, policy
-        As for :func:`surveysynth.fit`.
+        See :func:`surveysynth.fit`.
     budget : Budget
     population_total : float or dict of stratum to float, or None
     unit : Unit
@@ -137,7 +137,7 @@ def fit_request(
     release : mapping, optional
         Arguments of :meth:`Fit.release`, if the fit is made for one release.
     design, synthesizer, ...
-        As for :func:`surveysynth.fit`.
+        See :func:`surveysynth.fit`.
 
     Returns
     -------
@@ -149,7 +149,7 @@ def fit_request(
     Raises
     ------
     InputError, ModelError, PrivacyError
-        As :func:`surveysynth.fit`.  One error lists everything that is wrong.
+        See :func:`surveysynth.fit`.  One error lists everything that is wrong.
     """
     if policy is not None:
         given = {"a synthesizer": synthesizer, "epsilon=": epsilon, "m=": m, "mechanism=": mechanism}
@@ -204,11 +204,12 @@ def release_request(
     Parameters
     ----------
     epsilon : float or None
-        Epsilon that must not exceed the ledger's cap.  None if the model is fitted already and the cap checked later.
+        Epsilon that must not exceed the ledger's cap.  None means that the model is fitted already and that
+        the cap is checked later.
     reweighted : int
         Number of re-weighting steps.
     design, model, mechanism, ...
-        As for :meth:`Fit.release`.
+        See :meth:`Fit.release`.
 
     Returns
     -------
@@ -217,7 +218,7 @@ def release_request(
     Raises
     ------
     InputError, PrivacyError
-        As :meth:`Fit.release`.  One error lists everything that is wrong.
+        See :meth:`Fit.release`.  One error lists everything that is wrong.
     """
     wrong = Obstacles()
     rules = wrong.check(check_rules, edits, [*public_columns(design, model), *model.outcomes])
@@ -239,7 +240,7 @@ def _check_tolerance(tolerance: float) -> None:
 
 
 def _set_by_policy(policy: Policy, given: Mapping[str, Any]) -> tuple[Synthesizer, int, Censored]:
-    """Return the model, m and mechanism of a policy (InputError if one of these or epsilon is given as well)."""
+    """Return the model, m and mechanism of a policy.  Raise InputError if one of these or epsilon is given as well."""
     if not isinstance(policy, Policy):
         raise InputError("policy must be a surveysynth.Policy: Policy.from_historical(...) or Policy.load(...)")
     twice = [name for name, value in given.items() if value is not None]
@@ -275,7 +276,7 @@ def check_kinds(
 
 
 def given_once(epsilon: float | None, mechanism: Mechanism | None) -> float | None:
-    """Return the epsilon of a release, from the call or from the mechanism (InputError if both have an epsilon)."""
+    """Return the epsilon of a release, from the call or the mechanism.  Raise InputError if it is given in the two."""
     own = None if mechanism is None else mechanism.epsilon
     if epsilon is not None and own is not None:
         raise InputError("epsilon is given twice: to synthesize and to the mechanism; give it once")
@@ -283,7 +284,7 @@ def given_once(epsilon: float | None, mechanism: Mechanism | None) -> float | No
 
 
 def _check_names(synthesizer: Synthesizer, unit: str | None) -> None:
-    """Check the names of outcomes and of the column of units (InputError).
+    """Raise InputError for a wrong name of an outcome or of the column of units.
 
     A categorical outcome must not have the name of a column of the published tables, such as "estimate".  The units
     that epsilon protects must not be an outcome.
@@ -298,7 +299,10 @@ def _check_names(synthesizer: Synthesizer, unit: str | None) -> None:
 
 
 def _budget(epsilon: float | None, m: int | None, synthesizer: Synthesizer, mechanism: RecordMechanism) -> Budget:
-    """Return the budget of a fit (InputError if epsilon is missing, is given twice, or the model allows no epsilon)."""
+    """Return the budget of a fit.
+
+    Raise InputError if epsilon is missing or given twice, or if the model allows no epsilon.
+    """
     budget = Budget(given_once(epsilon, mechanism), M_OF_RECORDS if m is None else m)
     if synthesizer.from_records:
         _refuse_epsilon(budget.epsilon, mechanism)
@@ -329,9 +333,9 @@ def _units_text(design: SurveyDesign, unit: Unit) -> list[str]:
 
 
 def check_accepted(accepted: Sequence[str], mechanism: RecordMechanism) -> None:
-    """Check the names of failed diagnostics that the caller accepts (InputError).
+    """Raise InputError for a wrong list of failed diagnostics that the caller accepts.
 
-    Unknown names are refused.  Under some mechanisms no name may be given.
+    Unknown names are wrong.  Under some mechanisms every name is wrong.
     """
     names = ("divergences", "rhat", "ess_bulk", "ess_tail", "information")
     listed = isinstance(accepted, list | tuple | set | frozenset)
@@ -368,7 +372,10 @@ def check_debias(synthesizer: Synthesizer | None, mechanism: RecordMechanism, re
 
 
 def check_steps(steps: int, mechanism: RecordMechanism) -> int:
-    """Return the number of re-weighting steps (InputError if the number is not valid or re-weighting is impossible)."""
+    """Return the number of re-weighting steps.
+
+    Raise InputError if the number is not valid, or if re-weighting is impossible.
+    """
     steps = int(steps) if isinstance(steps, bool | np.bool_) else steps
     if isinstance(steps, int | np.integer) and steps == 0:
         return 0

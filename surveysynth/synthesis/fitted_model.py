@@ -87,12 +87,12 @@ class FittedModel:
 
     @property
     def information(self) -> float | None:
-        """The share of the file's information that privacy weights keep: their mean.  None under a clamp."""
+        """The share of the file's information that privacy weights keep: their mean, or None under a clamp."""
         return None if self.mechanism.clamps else self.mean_alpha
 
     @property
     def little_left(self) -> bool:
-        """Whether privacy weights keep less than 30% of the information, so that the agency must accept a release."""
+        """True if privacy weights keep less than 30% of the information, so that the agency must accept a release."""
         return self.information is not None and self.information < LEAST_INFORMATION
 
     @property
@@ -109,7 +109,7 @@ class FittedModel:
 
     @property
     def weights_from_file(self) -> bool:
-        """Whether a record's privacy weight depends on other records, through risks or tuned constants."""
+        """True if a record's privacy weight depends on other records, through risks or tuned constants."""
         return self.policy is None and self.mechanism.weights_from_file
 
     @property
@@ -134,14 +134,15 @@ class FittedModel:
     def corrected(self) -> tuple[str, ...]:
         """The quantities that the model corrects even without ``debias``, such as the spread between PSUs.
 
-        Empty unless a record's privacy weight is a known function of its own risk, and there was no re-weighting.
+        The result is empty unless a record's privacy weight is a known function of its own risk, and there was no
+        re-weighting.
         """
         follow = self.mechanism.corrects and self.weighted.asked == 0
         return tuple(what for what, can_be in self.biased.items() if can_be and follow)
 
     @property
     def constants_given(self) -> bool:
-        """True if the clamp, or the scale c1 of the privacy weights, was given rather than tuned on the file."""
+        """True if the user gave the clamp or the scale c1 of the privacy weights; False if c1 was tuned on the file."""
         return self.mechanism.constants_given
 
     @property
@@ -154,7 +155,7 @@ class FittedModel:
 
     @property
     def public_weights(self) -> bool:
-        """Whether the survey weights are published unchanged."""
+        """True if the survey weights are published unchanged."""
         return self.records.public_weights is not None
 
     def budget_of(self, m: int) -> Budget:

@@ -250,7 +250,7 @@ def synthesize(
     Parameters
     ----------
     design, population_total, public, unit, clusters
-        As for :func:`measure` and :func:`fit`.
+        See :func:`measure` and :func:`fit`.
     synthesizer : str, FBS or FBP, list of str, or Synthesizer
         Formula or formulas, as for :func:`measure`; or a model of records, as for :func:`fit`.
     epsilon : float
@@ -258,7 +258,7 @@ def synthesize(
     mechanism : Strict, PseudoPosterior, WeightedE or Censored, optional
         How records are protected: by default ``Strict()``.
     population_totals, bounds, outcomes, weight, earlier
-        As for :func:`measure`.  These arguments are refused if a model is fitted to records.
+        See :func:`measure`.  These arguments are refused if a model is fitted to records.
     edits : list of str, optional
         Public rules that every synthetic record obeys: ``"rent <= income"``.
     m : int, optional
@@ -279,7 +279,7 @@ def synthesize(
     Raises
     ------
     InputError, ModelError, PrivacyError, EngineError
-        As :func:`measure`, or as :func:`fit` and :meth:`Fit.release`.  Arguments of the release are checked before the
+        See :func:`measure`, or :func:`fit` and :meth:`Fit.release`.  Arguments of the release are checked before the
         fit.
     NotFitForRelease
         The sampler's diagnostics failed, or privacy weights keep less than 30% of the file's information, and the
@@ -310,12 +310,12 @@ def prepared(design: SurveyDesign, synthesizer: Any, **given: Any) -> Callable[[
     Parameters
     ----------
     design, synthesizer, **given
-        As for :func:`synthesize`.
+        See :func:`synthesize`.
 
     Raises
     ------
     InputError, ModelError, PrivacyError
-        As :func:`synthesize`.  One error lists everything that is wrong.
+        See :func:`synthesize`.  One error lists everything that is wrong.
     """
     mechanism = given.get("mechanism")
     if not isinstance(mechanism, Mechanism | None):

@@ -279,7 +279,7 @@ def _limits(bounds: Bounds, bins: int | Sequence[float] | None, n: int) -> Float
 
 
 def _rising(numbers: ArrayLike, name: str) -> Floats:
-    """Return two or more rising numbers with a finite range as an array (InputError for anything else)."""
+    """Return two or more rising numbers with a finite range as an array.  Raise InputError for anything else."""
     try:
         values = np.array(numbers, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):

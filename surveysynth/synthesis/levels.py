@@ -45,7 +45,7 @@ def declared(design: SurveyDesign, synthesizer: Synthesizer, levels: Levels | No
 
 
 def having_levels(design: SurveyDesign, levels: Levels) -> SurveyDesign:
-    """Return the design after columns have been given these levels (InputError as in :func:`with_levels`)."""
+    """Return the design after columns have been given these levels.  Errors are those of :func:`with_levels`."""
     if not levels:
         return design
     columns = {name: with_levels(design.column(name), name, own) for name, own in levels.items()}

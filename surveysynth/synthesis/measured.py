@@ -102,11 +102,11 @@ def measure(
     outcomes : mapping of outcome to Outcome, optional
         Public facts about the outcomes.  A categorical column declares its levels by its type.
     weight : {"synthesize", "public"}
-        Whether weights are confidential and synthesized, or public.
+        "synthesize": weights are confidential and are synthesized.  "public": weights are published.
     weight_bounds : (float, float)
         Public bounds of a weight, as multiples of the mean weight.  A weight outside counts as a weight at the bound.
     clusters : {"model", "ignore"}
-        Whether PSUs, and strata that the predictors do not determine, have effects.
+        "model": PSUs, and strata that the predictors do not determine, have effects.  "ignore": they have none.
     unit : str, optional
         Column of the units that epsilon protects, if these are groups of records, such as households.  The column is
         published with other labels.
@@ -210,7 +210,11 @@ def _notes(noisy: NoisyTables, columns: Sequence[str], asked: StrictRequest) -> 
 
 
 def _far(noisy: NoisyTables) -> str | None:
-    """Return a warning if the noisy counts of weights contradict the population total by more than the noise."""
+    """Return a warning if the declared population total is far from the total that the noisy weights add up to.
+
+    Far means that one total is less than 2/3 of the other, and that noise does not explain this.  Otherwise return
+    None.
+    """
     if noisy.weight is None or noisy.weight.cells.bins is None:
         return None
     histogram, means = noisy.weight.tables[0], noisy.weight.cells.bins.means

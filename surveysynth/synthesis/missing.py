@@ -28,7 +28,7 @@ def without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[Sur
     rows : int array
         Rows of the remaining records, from 0.
     absent : bool array (n,)
-        Whether each of the n records was left out.
+        True for each record that was left out.
 
     Raises
     ------

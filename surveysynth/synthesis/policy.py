@@ -102,7 +102,7 @@ class Policy:
         Constants of terms such as ``center(age)`` and ``bs(age, 5)`` (mean, knots) in the historical file.  The
         predictors of a later file are evaluated with these constants.
     public_weights : bool
-        Whether the survey weight was a function of the predictors.  The same must be true of a later file.
+        True if the survey weight was a function of the predictors.  The same must be true of a later file.
     digest : str
         Salted hash of the historical outcomes, by which the historical file itself is recognized and refused.
     values : dict of float arrays (S, ...)
@@ -167,13 +167,13 @@ class Policy:
         design : SurveyDesign
             The historical file, such as last year's file, but not the file to release.
         synthesizer, epsilon, m, clusters, engine, chains, warmup, draws, seed
-            As for :func:`surveysynth.fit`.
+            See :func:`surveysynth.fit`.
         source : str
             Published name of the historical file.
         population_total : float or mapping of stratum to float
             Public total or totals of the historical file.
         map, c1, c2
-            As for :class:`surveysynth.PseudoPosterior`.  If c1 is not given, it is tuned so that the bound of the
+            See :class:`surveysynth.PseudoPosterior`.  If c1 is not given, it is tuned so that the bound of the
             historical file is epsilon / (2 m).  Few records of a similar file are then clamped.
 
         Returns
@@ -184,9 +184,9 @@ class Policy:
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError
-            As :func:`surveysynth.fit`.  Also if ``source`` is empty.  Also if the model cannot be clamped, cannot be
-            used for another file, or draws synthetic values given the confidential values.  Also if the formula has a
-            term that depends on other records, such as ``I(x - x.mean())``.
+            See :func:`surveysynth.fit`.  An error is also raised if ``source`` is empty; if the model cannot be
+            clamped, cannot be used for another file, or draws synthetic values given the confidential values; or if the
+            formula has a term that depends on other records, such as ``I(x - x.mean())``.
 
         Notes
         -----
@@ -308,7 +308,7 @@ class Policy:
         path : str or Path
             The file.
         overwrite : bool
-            Whether an existing file is replaced.
+            True if an existing file is replaced.
 
         Returns
         -------

@@ -83,7 +83,7 @@ class StrictRequest:
     public_weight : bool
     delta : float or None
     clusters, unit
-        As for :func:`surveysynth.measure`.
+        See :func:`surveysynth.measure`.
     year : Source or None
         The measurements of an earlier year, if there are any.
     """
@@ -125,12 +125,12 @@ def strict_request(
     needs : str
         Template of the message that lists missing arguments.
     design, formula, epsilon, ...
-        As for :func:`surveysynth.measure`.
+        See :func:`surveysynth.measure`.
 
     Raises
     ------
     InputError, PrivacyError
-        As :func:`surveysynth.measure`.  One error lists everything that is wrong.
+        See :func:`surveysynth.measure`.  One error lists everything that is wrong.
     """
     if not isinstance(design, SurveyDesign):
         raise InputError(NO_DESIGN)
@@ -282,7 +282,10 @@ def _has_columns(design: SurveyDesign, model: FBS | FBP, public: Sequence[str] |
 
 
 def earlier_source(given: Measurements | Release | None) -> Source | None:
-    """Return the measurements of an earlier year (InputError if ``given`` has none).  None if ``given`` is None."""
+    """Return the measurements of an earlier year, or None if ``given`` is None.
+
+    Raise InputError if ``given`` has no measurements.
+    """
     if given is None:
         return None
     source = given.source if isinstance(given, Measurements) else getattr(given, "measured", None)
@@ -292,7 +295,7 @@ def earlier_source(given: Measurements | Release | None) -> Source | None:
 
 
 def _importance(given: Mapping[str, float] | None, outcomes: Sequence[str]) -> dict[str, float]:
-    """Return the importances by outcome (InputError if a name is not an outcome or a value is not positive)."""
+    """Return the importances by outcome.  Raise InputError if a name is not an outcome or a value is not positive."""
     found = as_dict(given, "importance", "{outcome: number}")
     if others := [name for name in found if name not in outcomes]:
         raise InputError(f"importance= names {', '.join(map(repr, others))}: no outcome of this release")
@@ -303,7 +306,7 @@ def _rules(
     design: SurveyDesign, model: FBS | FBP, unit: str | None, schema: Mapping[str, Outcome],
     edits: Sequence[str] | str | None,
 ) -> tuple[str, ...]:  # fmt: skip
-    """Return the edit rules (InputError if a rule, or an outcome's ``applies``, is not a condition on columns)."""
+    """Return the edit rules.  Raise InputError if a rule or an outcome's ``applies`` is not a condition on columns."""
     known = [*public_columns(design, model, unit)]
     for name, outcome in schema.items():
         check_rules(outcome.applies, known, f"{name}: applies")

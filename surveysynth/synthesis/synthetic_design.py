@@ -33,7 +33,7 @@ SCALED = 0.01  # weights whose mean differs from 1 by at most this are scaled to
 
 
 def check_enough(total: Any, n: int) -> float:
-    """Return the population total as a number (InputError if the total is below the number n of records)."""
+    """Return the population total as a number.  Raise InputError if the total is below the number n of records."""
     total = positive(total, "population_total")
     if total < n:
         raise InputError(f"population_total is below the {n:,} records of the sample: it counts everybody")
@@ -41,7 +41,7 @@ def check_enough(total: Any, n: int) -> float:
 
 
 def check_total(total: float | Mapping[Any, float] | None, design: SurveyDesign) -> Total:
-    """Check the population total or totals (InputError), and warn if the survey weights have a very different sum."""
+    """Return the population total or totals after checks.  Warn if the survey weights have a very different sum."""
     checked = checked_total(total, design)
     if checked is not None:
         everybody = sum(checked.values()) if isinstance(checked, Mapping) else checked
@@ -50,7 +50,10 @@ def check_total(total: float | Mapping[Any, float] | None, design: SurveyDesign)
 
 
 def checked_total(total: float | Mapping[Any, float] | None, design: SurveyDesign) -> Total:
-    """Check the population total or totals (InputError), without a comparison with the survey weights."""
+    """Return the population total or totals after checks, without a comparison with the survey weights.
+
+    Raise InputError if totals are wrong.
+    """
     if total is None:
         return None
     if not isinstance(total, Mapping):
@@ -92,7 +95,7 @@ def refuse_far(total: Total, design: SurveyDesign) -> None:
 
 
 def scaled_to_sample(by_weights: float, n: int) -> bool:
-    """Return whether the weights add up to the number of records, give or take 1%."""
+    """Return True if the weights add up to the number of records, give or take 1%."""
     return bool(abs(by_weights / n - 1) <= SCALED)
 
 
@@ -226,8 +229,8 @@ def public_frame(
 def count_roles_of(synthetic: Synthetic, roles: dict[str, Any], taken: Sequence[str]) -> dict[str, Any] | None:
     """Return the roles of columns (weights, strata, PSUs) for standard errors of counts.
 
-    None if these standard errors need the same roles as those of other statistics.  ``taken`` are names of columns,
-    which the weights for counts cannot have.
+    Return None if standard errors of counts need the same roles as those of other statistics.  ``taken`` are names of
+    columns, which the weights for counts cannot have.
     """
     if synthetic.count_weights is None:
         return None

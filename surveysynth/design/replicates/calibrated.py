@@ -80,7 +80,7 @@ def calibrated_replicates(
     d, w : float array (n,)
         Weights of the design before and after calibration.
     X, totals, ratio
-        As for :func:`surveysynth.design.calibration.multipliers`.
+        See :func:`surveysynth.design.calibration.multipliers`.
 
     Raises
     ------

@@ -87,7 +87,7 @@ def jackknife(stages: tuple[Stage, ...], stratified: bool, lonely_psu: LonelyPSU
     stratified : bool
         True for JKn, False for JK1.
     lonely_psu : {"fail", "remove", "adjust", "average"}
-        As for :func:`preston`.
+        See :func:`preston`.
 
     Raises
     ------

@@ -35,7 +35,7 @@ def rao_wu(
     rng : numpy.random.Generator
         The draw uses only strata and PSUs, nothing confidential.
     lonely_psu : {"fail", "remove", "adjust", "average"}
-        As for :func:`surveysynth.design.replicates.preston.preston`.
+        See :func:`surveysynth.design.replicates.preston.preston`.
 
     Raises
     ------

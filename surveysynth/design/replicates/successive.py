@@ -41,7 +41,7 @@ def successive_differences(stages: tuple[Stage, ...], R: int, lonely_psu: Lonely
         Approximate largest number of replicates.  The number is the smallest order of a Hadamard matrix that is at
         least R, or at least the number of PSUs plus 1 if this is less.
     lonely_psu : {"fail", "remove", "adjust", "average"}
-        As for :func:`surveysynth.design.replicates.preston.preston`.
+        See :func:`surveysynth.design.replicates.preston.preston`.
 
     Raises
     ------

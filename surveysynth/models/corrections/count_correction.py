@@ -368,7 +368,7 @@ def _directions(dim: int, draws: int) -> Floats:
 def _counts_of_rows(mu: Floats, phi: float) -> tuple[Floats, Floats]:
     """Represent the negative binomial counts of G predictor rows with means ``mu`` by few counts.
 
-    Returns the counts and their probabilities, both (G, NODES).
+    Returns the counts (G, NODES) and their probabilities (G, NODES).
     """
     sd = np.sqrt(mu + mu**2 / phi)
     low = np.maximum(np.floor(mu - sqrt(3 * FAR) * sd), 0)

@@ -91,7 +91,7 @@ def correct_with_shares(
     size : float array (P,)
         Number of records with each public pattern.
     B, L, X, weighting, rng
-        As for :func:`correct`.  D may be 0: then there are only categories.
+        See :func:`correct`.  D may be 0: then there are only categories.
 
     Returns
     -------

@@ -59,7 +59,7 @@ class ClusteredFile:
     X : float array (G, K)
         Distinct predictor rows.
     pattern, psu : int arrays (n,)
-        Position in ``X`` of each record's predictors, and PSU, 0 to C - 1, of each record.
+        ``pattern``: position in ``X`` of each record's predictors.  ``psu``: PSU of each record, 0 to C - 1.
     unit : int array (n,), optional
         Unit of privacy of each record, if units have several records of one PSU.  Then alpha depends on the sum of the
         log densities of the unit and on the number of records of the unit.
@@ -294,8 +294,8 @@ class _Limit:
         """Simulate a fit in which all privacy weights are 1.
 
         Returns the residuals (N, D) of the simulated records, and the errors (S, K, D) of posterior draws of the
-        coefficients, both in units of the Cholesky factor of Sigma.  ``ratio`` (D,) are the true ratios of the
-        variances between PSUs to Sigma.
+        coefficients.  Residuals and errors are in units of the Cholesky factor of the residual covariance Sigma.
+        ``ratio`` (D,) are the true ratios of the variances between PSUs to Sigma.
         """
         file, sim = self.file, self.simulated
         E, own = np.empty_like(self.noise), np.empty_like(sim.z)

@@ -86,8 +86,8 @@ def _fill_box(
 ) -> None:  # fmt: skip
     """Write the largest |log density| of each of ``records`` over the first ``count`` of ``draws`` to ``out``.
 
-    ``records`` are the records of a box, and ``draws`` are the draws that :func:`_bounds` kept.  ``room``, ``twice``
-    and ``e`` are work space.
+    The outcomes of ``records`` lie in one box, a small range of each outcome.  Only the ``draws`` that :func:`_bounds`
+    kept can give the largest |log density| in this box.  ``room``, ``twice`` and ``e`` are work space.
     """
     D = Y.shape[1]
     for c in range(count):

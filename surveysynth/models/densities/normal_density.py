@@ -316,7 +316,10 @@ def _inverses(L: Floats) -> Floats:
 
 
 def _whitened(u: Floats, W: Floats) -> Floats:
-    """Multiply effects u (S, C, D) by W = L^-1 (D, D, S) in every draw.  The result is (C, D, S)."""
+    """Multiply effects u (S, C, D) by W (D, D, S) in every draw.  The result is (C, D, S).
+
+    W is the inverse of L, the Cholesky factor of the residual covariance.
+    """
     by_draw = np.ascontiguousarray(u.transpose(1, 2, 0))
     out = np.zeros(by_draw.shape)
     for d in range(len(W)):

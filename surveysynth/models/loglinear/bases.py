@@ -1,7 +1,8 @@
 """Basis functions over the cells of a response, and prior variances of their coefficients.
 
-A response is a confidential variable; its cells are bins of a number and special values.  Basis functions of bins are
-of three kinds.  A tilt is linear in the normal score of a bin, a bend is a smooth curve, and a heap is a single bin.
+A response is a confidential variable; its cells are bins of a numeric variable and special values.  Basis functions
+of bins are of three kinds.  A tilt is linear in the normal score of a bin, a bend is a smooth curve, and a heap is a
+single bin.
 Shapes: R rows of the model, G cells of the response, A features, K basis functions (see :mod:`.table_model`).
 """
 
@@ -48,14 +49,14 @@ class Variances:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Response:
-    """The cells of a response: bins of a number, in order, then special values.
+    """The cells of a response: bins of a numeric variable, in order, then special values.
 
     Attributes
     ----------
     p : float array (G,)
         Approximate probability of each cell, from a smooth fit or a guess.
     numbers : int
-        Number of cells that are bins of a number.
+        Number of cells that are bins of a numeric variable.
     """
 
     p: Floats

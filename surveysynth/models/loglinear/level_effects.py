@@ -53,7 +53,7 @@ class LevelRows:
 
     @cached_property
     def _by_level(self) -> tuple[Codes, Codes, Codes]:
-        """Order of the rows by stratum or PSU, those that occur, and the position of the first row of each."""
+        """Order of the rows by stratum or PSU, the strata or PSUs that occur, and the first position of each."""
         order = np.argsort(self.level, kind="stable")
         return order, *np.unique(self.level[order], return_index=True)
 
@@ -99,7 +99,7 @@ class LevelEffects:
 def tilted(p: Floats, effects: Floats, level: Codes) -> Floats:
     """Return the probabilities (R, G) of cells after effects (L, G) of strata or PSUs are added to log ``p`` (R, G).
 
-    ``level`` (R,) is the stratum or PSU of each row.
+    ``level`` (R,) is the stratum or PSU of each row of the model.
     """
     w = p * np.exp(effects - effects.max(axis=1, keepdims=True))[level]
     return w / w.sum(axis=1, keepdims=True)
@@ -166,7 +166,7 @@ def levels_from_pairs(
     Parameters
     ----------
     response, rows, groups, noise
-        As for :func:`fit_levels`.
+        See :func:`fit_levels`.
     counts : float array (J, J)
         Noisy counts of pairs of records of one level, by the groups of the two records.
     pairs : float array (L,)

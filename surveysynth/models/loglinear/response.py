@@ -35,9 +35,9 @@ class Observed:
     variance : float
         Variance of the noise of each count or sum.
     times : float array (R,), optional
-        Factor by which the contributions of the records of each row are multiplied.
+        For each row of the model, the factor by which the contributions of its records to the table are multiplied.
     there : float array (R,), optional
-        1 for rows whose records are in the table, 0 for rows of another year.
+        1 for each row of the model whose records are in the table, 0 for each row of another year.
     """
 
     level: Codes
@@ -74,8 +74,8 @@ class Total:
 class Rows:
     """The rows of a log-linear model.  Records in the same row have the same distribution of the response.
 
-    ``unit`` (R,) is the public cell of each row, ``share`` (R,) the share of this cell's records that are in the row,
-    and ``n`` the number of records of each public cell.
+    ``unit`` (R,) is the public cell of each row of the model, ``share`` (R,) the share of this cell's records that are
+    in the row, and ``n`` the number of records of each public cell.
     """
 
     unit: Codes
@@ -122,7 +122,7 @@ def fit_response(
     p : float array (G,)
         Approximate probabilities of the response cells.
     numbers : int
-        Number of response cells that are bins of a number.  The other cells are special values.
+        Number of response cells that are bins of a numeric variable.  The other cells are special values.
     tail : Tail or None
         Prior knowledge of the upper tail of the response.
     drift : float array (R,), optional
@@ -155,7 +155,7 @@ def smooth_histogram(
     """Smooth a noisy histogram of n records by a spline, and return the probabilities (G,) of the cells.
 
     ``groups`` (G,) is the group of each cell.  ``counts`` are noisy counts of the groups, with noise of ``variance``.
-    The first ``numbers`` cells are bins of a number, and the other cells are special values.
+    Cells 0 to ``numbers`` - 1 are bins of a numeric variable.  The cells after them are its special values.
     """
     G = len(groups)
     p = np.exp(-0.5 * ((np.arange(G) + 0.5 - numbers / 2) / max(numbers / 8, 1)) ** 2) + 1e-3

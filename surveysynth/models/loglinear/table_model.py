@@ -53,9 +53,9 @@ class Table:
     levels : int
         Number of levels, L.
     sampled : bool
-        Whether the entries of the table have sampling variance.  Known totals have none.
+        True if the entries of the table have sampling variance.  Known totals have none.
     times : float array (R,), optional
-        Factor by which the contributions of the records of each row are multiplied.  The default is 1.
+        For each row, the factor by which the contributions of its records to the table are multiplied.  Default 1.
     """
 
     level: Codes
@@ -120,7 +120,7 @@ class TableModel:
     Attributes
     ----------
     unit : int array (R,)
-        Public cell of each row, from 0 to X - 1.
+        Public cell of each row of the model, from 0 to X - 1.
     share : float array (R,)
         Expected share of the public cell's records that are in the row.
     n : float array (X,)
@@ -196,7 +196,7 @@ class TableModel:
 
     @cached_property
     def counted(self) -> Floats:
-        """Expected number (R,) of records of each row, times the factor of the row's public cell in sampled tables."""
+        """Expected number (R,) of records of each row of the model, times the factor ``times`` of its public cell."""
         return self.records if self.times is None else self.records * self.times[self.unit]
 
     def _rows(self, table: Table) -> Floats:

@@ -28,7 +28,7 @@ class MixtureRecords(Standardized):
     Attributes
     ----------
     zero : bool array (n,)
-        Whether the outcome is exactly 0, in a model in which zeros have a separate probability.  Then y is 0.
+        True for each outcome that is exactly 0, in a model in which zeros have a separate probability.  Then y is 0.
     """
 
     zero: NDArray[np.bool_] = field(metadata=EACH)

@@ -88,7 +88,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         ``IdentityTransform(scale=...)`` with a public scale.  The priors suit values that differ by a few units on
         the working scale.
     zeros : bool
-        Whether an outcome of exactly 0 has a separate probability, by a logistic regression on the predictors.  With
+        True if an outcome of exactly 0 has a separate probability, by a logistic regression on the predictors.  With
         True, it becomes public that zeros occur.
     components : int
         K, the largest number of components.  Choose more than are needed: components that are not needed get almost no
@@ -318,7 +318,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     def _diagnose(self, records: MixtureRecords, alpha: Floats, clamp: float, draws: Draws, chains: int) -> Diagnostics:
         """Compute convergence diagnostics of two quantities: the log pseudo likelihood and the synthetic distribution.
 
-        Neither depends on the labels of components, which change along a chain.
+        Neither quantity depends on the labels of components, which change along a chain.
         """
         watched = {"log_likelihood": self._log_likelihood(records, alpha, clamp, draws).reshape(chains, -1)}
         step = max(1, draws.size // chains // WATCHED)

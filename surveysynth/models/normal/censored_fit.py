@@ -241,7 +241,7 @@ def _log_probability(records: DistinctRecords, mode: Pilot, bound: float) -> flo
 
 
 def _separated(records: DistinctRecords, bound: float, one: Pilot, other: Pilot) -> bool:
-    """Return whether the density between two modes is so low that chains do not cross from one to the other."""
+    """Return True if the density between two modes is so low that chains do not cross from one to the other."""
 
     def density(share: float) -> float:
         logs = [np.log(np.diag(mode.L)) for mode in (one, other)]

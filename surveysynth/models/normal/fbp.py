@@ -72,7 +72,7 @@ class FBP(JointRegression[PopulationRecords]):
     Parameters
     ----------
     outcome, predictors, transform, missing, weight
-        As for :class:`FBS`.
+        See :class:`FBS`.
     prior : {"paper", "flat"}
         "paper": the prior of Hu, Savitsky & Williams (2022a, appendix D), for one numeric outcome.  "flat": p(B, Sigma)
         ~ |Sigma|^-(D+1)/2 in FBS's parameters; the posterior is drawn exactly, without MCMC.
@@ -140,7 +140,7 @@ class FBP(JointRegression[PopulationRecords]):
         Parameters
         ----------
         outcome, predictors : str
-            As for :class:`FBS`.
+            See :class:`FBS`.
         **settings
             Other parameters of :class:`FBP`.
 

@@ -384,9 +384,9 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         )
 
     def biased(self, records: J, unit: Codes | None) -> dict[str, bool]:
-        """Return the names of the quantities that privacy weights shrink.
+        """Return the quantities that privacy weights shrink, by name.
 
-        The value is True if :meth:`debias_draws` corrects the quantity even without ``debias``.
+        The value of a name is True if :meth:`debias_draws` corrects the quantity even without ``debias``.
         """
         spread = {"the spread between PSUs": True} if _new_psus(records) else {}
         shares = {"the shares of categories": unit is None} if self.categorical else {}
@@ -526,7 +526,7 @@ def _nothing(K: int, sampler: Sampler) -> Draws:
 
 
 def _new_psus(records: JointRecords) -> bool:
-    """Return whether numeric outcomes have effects of PSUs, which are drawn anew for each data set."""
+    """Return True if numeric outcomes have effects of PSUs, which are drawn anew for each data set."""
     return records.groups is not None and records.groups.sampled and records.Y.shape[1] > 0
 
 

@@ -147,7 +147,7 @@ def predictor_rows(
 def _checked_columns(design: SurveyDesign, predictors: str, synthesized: Sequence[str]) -> list[str]:
     """Return the public columns of a formula, without the categorical outcomes ``synthesized``.
 
-    Refuses columns with missing values or dates (InputError).
+    Raise InputError for columns with missing values or dates.
     """
     names = [name for name in formula_columns(predictors) if name not in synthesized]
     for name in names:

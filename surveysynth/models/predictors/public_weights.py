@@ -134,7 +134,7 @@ def _spread(residual: Floats) -> float:
 
 
 def varies_within(weights: Floats, pattern: Codes) -> bool:
-    """Whether records with the same predictors have different weights."""
+    """True if records with the same predictors have different weights."""
     low, high = np.full(pattern.max() + 1, np.inf), np.zeros(pattern.max() + 1)
     np.minimum.at(low, pattern, weights)
     np.maximum.at(high, pattern, weights)

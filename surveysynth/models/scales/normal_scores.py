@@ -137,7 +137,7 @@ class NormalScores:
             arcsin sqrt(p) is the same for every p.  The lowest p is the larger of 0.001 and 5 / n, where n is the
             effective number of records.  The highest p is 1 minus the lowest.
         base : str or transform
-            As for the class, or ``"log"``.
+            See the class.  ``"log"`` is also possible.
 
         Raises
         ------

@@ -168,14 +168,14 @@ class Ledger:
         ----------
         blank : float or None
             Epsilon of the change that removes or adds one unit's confidential values, or the whole unit.
-            None if unknown, as for strict Laplace tables, which protect a change of values: the survey's
-            sum is then unknown.
+            None means that this epsilon is unknown, as for strict Laplace tables, which protect a change of values.
+            The survey's sum is then unknown.
         replace : float or None
             Epsilon of the change that replaces one unit's confidential values: twice ``blank``, unless the release
-            reports another number.  None if unknown, as for kind "per-instance".
+            reports another number.  None means that this epsilon is unknown, as for kind "per-instance".
         kind : {"asymptotic", "per-instance", "strict", "strict given alpha", "none"}
-            Kind of guarantee.  For "none", as for local Laplace tables, both epsilons are None: the entry has nothing
-            to add, and the sums have no guarantee from then on.
+            Kind of guarantee.  For "none", as for local Laplace tables, ``blank`` and ``replace`` are None: the entry
+            has nothing to add, and the sums have no guarantee from then on.
         what : str
             Short description of the release, written to the ledger.
         unit : str
@@ -195,8 +195,9 @@ class Ledger:
         Raises
         ------
         InputError
-            An epsilon is not positive.  Both epsilons are None for a kind other than "none", or one is given for
-            "none".  The kind is unknown, or a text is empty or not valid.  Earlier entries list all expenses.
+            An epsilon is not positive.  ``blank`` and ``replace`` are both None for a kind other than "none", or one of
+            them is given for "none".  The kind is unknown, or a text is empty or not valid.  Earlier entries list all
+            expenses.
         PrivacyError
             The cap would be exceeded, the expenses do not add up to the epsilon, or the ledger is damaged or cannot be
             written.  Nothing may be released then, and the ledger does not change.
@@ -270,7 +271,7 @@ class Ledger:
         Returns
         -------
         Entry or None
-            None if there is no such entry.
+            The result is None if there is no such entry.
 
         Raises
         ------
@@ -285,7 +286,7 @@ class Ledger:
         return self._read().head
 
     def knows(self, head: str) -> bool:
-        """Return whether a line of this ledger has a given head, so that the ledger continues from that line.
+        """Return True if a line of this ledger has a given head, so that the ledger continues from that line.
 
         Parameters
         ----------
@@ -413,12 +414,12 @@ class Ledger:
 
     @property
     def cap(self) -> Decimal | None:
-        """Largest permitted sum of the survey's epsilons for removing or adding a unit's values; None without a cap."""
+        """Cap: the largest permitted sum of the survey's epsilons for removing or adding a unit's values, or None."""
         return last_cap(self._own(self._read().lines))
 
     @property
     def left(self) -> Decimal | None:
-        """Epsilon that the cap still permits, at least 0, and 0 if the sum spent is unknown.  None without a cap."""
+        """Epsilon that the cap still permits, at least 0 (0 if the spent sum is unknown), or None without a cap."""
         return left_of(self._own(self._read().lines))
 
     @property
@@ -469,7 +470,7 @@ class Ledger:
         return _read(self.path)
 
     def _own(self, lines: Iterable[Line]) -> list[Line]:
-        """Return the lines of the survey (InputError if the ledger does not have the survey)."""
+        """Return the lines of the survey.  Raise InputError if the ledger does not have the survey."""
         lines = list(lines)
         own = [line for line in lines if line.survey == self.survey]
         if own:
@@ -509,7 +510,7 @@ class Ledger:
             )
 
     def _check_cap(self, own: list[Line], asked: Decimal | None, kind: Kind) -> None:
-        """Under a cap, refuse an epsilon that would exceed the cap, and an unknown epsilon (PrivacyError)."""
+        """Raise PrivacyError if the survey has a cap, and epsilon is unknown or would exceed this cap."""
         cap = last_cap(own)
         if cap is None:
             return
@@ -583,7 +584,7 @@ def surveys_of(path: str | Path) -> list[str]:
     Raises
     ------
     InputError, PrivacyError
-        As :class:`Ledger`.
+        See :class:`Ledger`.
     """
     return _names(_read(as_path(path)).lines)
 
@@ -599,7 +600,7 @@ def _amounts(expense: Expense) -> Amounts:
 
 
 def _expenses(given: object) -> list[Expense]:
-    """Return the expenses of an entry as a list (InputError if one is not an expense)."""
+    """Return the expenses of an entry as a list.  Raise InputError if one element is not an expense."""
     listed = several(given)
     if not all(isinstance(each, Expense) for each in listed):
         raise InputError("rests_on lists the parts of a release, as Release.rests_on has them")
@@ -628,7 +629,8 @@ def _refuse_unnamed(whole: Spent, parts: Sequence[Expense]) -> None:
 def _added(own: Iterable[Line], whole: Spent, parts: Sequence[Expense]) -> Spent:
     """Return the epsilons that a release adds to the survey's sums.
 
-    Expenses of the release that an earlier entry lists are not added again (InputError if this is so for all expenses).
+    Expenses of the release that an earlier entry lists are not added again.  Raise InputError if earlier entries list
+    all expenses.
     """
     entries = [line for line in own if isinstance(line, Entry)]
     counted = {id: entry.number for entry in entries for id in entry.rests_on}
@@ -643,7 +645,7 @@ def _added(own: Iterable[Line], whole: Spent, parts: Sequence[Expense]) -> Spent
 
 
 def _same(one: float | None, other: float | None) -> bool:
-    """Return whether two epsilons are equal up to the rounding of sums."""
+    """Return True if two epsilons are equal up to the rounding of sums."""
     return one == other if one is None or other is None else math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-12)
 
 

@@ -34,7 +34,7 @@ WITH_HEAD = re.compile(rb'(\{.*), "head": "([0-9a-f]{64})"\}', re.DOTALL)
 
 
 class Amounts(NamedTuple):
-    """Epsilons of an expense: for blanking a unit's values, and for replacing these values.  None if undefined."""
+    """Epsilons of an expense: for blanking a unit's values, and for replacing them.  An undefined epsilon is None."""
 
     blank: Decimal | None
     replace: Decimal | None
@@ -57,15 +57,16 @@ class Entry:
     unit : str
         The protected unit: "record", or the name of a column, such as the column of households.
     blank : Decimal or None
-        Epsilon of the change that removes or adds one unit's confidential values, or the whole unit; None if undefined.
+        Epsilon of the change that removes or adds one unit's confidential values, or the whole unit.  An undefined
+        epsilon is None.
     replace : Decimal or None
-        Epsilon of the change that replaces one unit's confidential values; None if undefined.
+        Epsilon of the change that replaces one unit's confidential values.  An undefined epsilon is None.
     salt : str
         A random text that identifies the entry, even before the entry is written: 32 hexadecimal digits, unless
         :meth:`Ledger.spend` was given another text.
     rests_on : dict of str to Amounts
         Epsilons of all expenses of the release, by id.  ``blank`` and ``replace`` sum only the expenses that no earlier
-        entry of the survey lists.  Empty if no expenses were listed.
+        entry of the survey lists.  The dict is empty if no expenses were listed.
     head : str
         SHA-256 of the ledger up to this line, 64 hexadecimal digits.
     """
@@ -323,7 +324,7 @@ def _rests_on(parsed: Any) -> dict[str, Amounts] | None:
 
 
 def _is_amount(value: object) -> bool:
-    """Return whether a number is positive and is the shortest decimal of a float, as exact sums require."""
+    """Return True if a number is positive and is the shortest decimal of a float, as exact sums require."""
     if isinstance(value, bool) or not isinstance(value, (int, Decimal)) or value <= 0:
         return False
     with suppress(OverflowError):

@@ -23,7 +23,10 @@ COLUMNS = ("blank", "replace")
 
 
 class Spent(NamedTuple):
-    """Exact sums of both epsilons: infinite if an entry has no guarantee, otherwise None if an epsilon is unknown."""
+    """Exact sums of the epsilons ``blank`` and of the epsilons ``replace``, over some entries of a ledger.
+
+    A sum is infinite if an entry has no guarantee.  Otherwise a sum is None if an epsilon is unknown.
+    """
 
     blank: Decimal | None
     replace: Decimal | None
@@ -58,7 +61,7 @@ def table_of(entries: list[Entry]) -> pd.DataFrame:
 
 
 def spent_on(entries: Iterable[Entry]) -> Spent:
-    """Return the exact sums of both epsilons over some entries."""
+    """Return the exact sums, over some entries, of the epsilons ``blank`` and of the epsilons ``replace``."""
     entries = list(entries)
     zero: Decimal | None = Decimal(0)
     return Spent(*(reduce(_add, _amounts(entries, name), zero) for name in COLUMNS))
@@ -82,7 +85,7 @@ def left_of(lines: list[Line]) -> Decimal | None:
 
 
 def both_sums(entries: Iterable[Entry]) -> str:
-    """Return a text with the sums of both epsilons (``blank`` and ``replace``) over some entries."""
+    """Return a text with the sums, over some entries, of the epsilons ``blank`` and of the epsilons ``replace``."""
     blank, replace = spent_on(entries)
     return f"{shown(blank)} (blank), {shown(replace)} (replace)"
 
@@ -98,5 +101,5 @@ def shown(amount: Decimal | None, rounding: str = ROUND_CEILING) -> str:
 
 
 def as_decimal(value: object, name: str) -> Decimal:
-    """Return a positive float as the decimal number that Python prints for it (InputError for anything else)."""
+    """Return a positive float as the decimal number that Python prints for it.  Raise InputError for anything else."""
     return Decimal(repr(positive(value, name)))

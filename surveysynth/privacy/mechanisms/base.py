@@ -93,9 +93,9 @@ class Mechanism:
         Difference between neighbouring files: one record's confidential values are blanked, or one record is added or
         removed.
     fits_records : bool
-        Whether the model is fitted to records.  Otherwise records are counted.
+        True if the model is fitted to records.  Otherwise records are counted.
     has_delta : bool
-        Whether epsilon may fail to hold with a probability delta.
+        True if epsilon may fail to hold with a probability delta.
     """
 
     epsilon: float | None = None
@@ -122,7 +122,10 @@ class Mechanism:
         return cls.guarantees.get(kind, next(iter(cls.guarantees.values())))
 
     def with_c1(self, c1: float) -> Mechanism:
-        """Return the mechanism with scale c1 of the privacy weights (InputError if only the constructor takes c1)."""
+        """Return the mechanism with c1 as the scale of the privacy weights.
+
+        Here InputError is raised: this mechanism takes c1 only in its constructor.
+        """
         kind = type(self).__name__
         raise InputError(f"c1 of a {kind} is given to it: {kind}(c1=...)")
 
@@ -138,17 +141,17 @@ class RecordMechanism(Mechanism, ABC):
 
     @property
     def weights_from_file(self) -> bool:
-        """Whether privacy weights depend on other records of the file."""
+        """True if a record's privacy weight depends on other records of the file."""
         return True
 
     @property
     def needs_epsilon(self) -> bool:
-        """Whether an epsilon is required.  In some mechanisms given constants determine epsilon."""
+        """True if an epsilon is required.  In some mechanisms given constants determine epsilon."""
         return True
 
     @property
     def constants_given(self) -> bool:
-        """Whether the constants that corrections of the draws use, such as c1, were given, not tuned on the file."""
+        """True if the user gave the constants for corrections of the draws, such as c1; False if they were tuned."""
         return False
 
     @property
@@ -163,7 +166,7 @@ class RecordMechanism(Mechanism, ABC):
 
     @property
     def corrects(self) -> bool:
-        """Whether draws can be corrected for privacy weights.
+        """True if draws can be corrected for privacy weights.
 
         A record's privacy weight must then be a known function of the record's own risk.
         """
@@ -171,7 +174,7 @@ class RecordMechanism(Mechanism, ABC):
 
     @property
     def clamp_alone(self) -> bool:
-        """Whether the clamp is the only protection, so that the effect of protection on means is known."""
+        """True if the clamp is the only protection, so that the effect of protection on means is known."""
         return False
 
     @abstractmethod

@@ -68,14 +68,14 @@ class Censored(PrivacyWeights):
     epsilon : float, optional
         Budget of the whole release of m data sets, here or in ``synthesize``.
     weighted : bool
-        Whether records are weighted down before they are clamped.
+        True if records are weighted down before they are clamped.
     map, c1, c2, risk
         Map, constants and risk of the privacy weights, as for :class:`WeightedE`; not used with ``weighted=False``.
 
     Raises
     ------
     InputError
-        As :class:`WeightedE`, and if ``weighted`` is neither True nor False.
+        See :class:`WeightedE`.  InputError is also raised if ``weighted`` is neither True nor False.
 
     Examples
     --------
@@ -114,7 +114,7 @@ class Censored(PrivacyWeights):
 
     @property
     def weights_from_file(self) -> bool:
-        """Whether the mechanism has privacy weights, which then depend on the risks of the file's records."""
+        """True if the mechanism has privacy weights, which then depend on the risks of the file's records."""
         return self.weighted
 
     @property
@@ -124,7 +124,7 @@ class Censored(PrivacyWeights):
 
     @property
     def clamp_alone(self) -> bool:
-        """Whether the clamp is the only protection, because every alpha is 1."""
+        """True if the clamp is the only protection, because every alpha is 1."""
         return not self.weighted
 
     def fit(

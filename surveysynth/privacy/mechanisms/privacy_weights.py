@@ -144,7 +144,7 @@ class PrivacyWeights(RecordMechanism):
 
     @property
     def by_risk(self) -> bool:
-        """Whether privacy weights follow from each unit's own Lipschitz bound, apart from constants and unit sizes."""
+        """True if privacy weights follow from each unit's own Lipschitz bound, apart from constants and unit sizes."""
         return self.map != "linear" and type(self.risk) is LipschitzRisk
 
 

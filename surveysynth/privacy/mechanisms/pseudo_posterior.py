@@ -71,11 +71,11 @@ class PseudoPosterior(PrivacyWeights):
 
     @property
     def needs_epsilon(self) -> bool:
-        """Whether an epsilon is required, which is so if c1 was not given."""
+        """True if an epsilon is required, which is so if c1 was not given."""
         return self.c1 is None
 
     def with_c1(self, c1: float) -> PseudoPosterior:
-        """Return the mechanism with scale c1 of the privacy weights (InputError if c1 was given before)."""
+        """Return the mechanism with c1 as scale of the privacy weights.  Raise InputError if c1 was given before."""
         if self.c1 is not None:
             raise InputError("c1 is given twice: to privacy_cost and to the mechanism")
         return replace(self, c1=c1)
@@ -87,7 +87,7 @@ class PseudoPosterior(PrivacyWeights):
 
     @property
     def constants_given(self) -> bool:
-        """Whether c1 was given."""
+        """True if c1 was given."""
         return self.c1 is not None
 
     @property
@@ -97,7 +97,7 @@ class PseudoPosterior(PrivacyWeights):
 
     @property
     def corrects(self) -> bool:
-        """Whether draws can be corrected: privacy weights must be the inverse map of Lipschitz bounds."""
+        """True if draws can be corrected: privacy weights must be the inverse map of Lipschitz bounds."""
         return self.by_risk
 
     def fit(

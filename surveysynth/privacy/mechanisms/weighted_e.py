@@ -44,7 +44,7 @@ class WeightedE(PrivacyWeights):
     Raises
     ------
     InputError
-        As :class:`PseudoPosterior`, and if c1 is None or epsilon is not a positive number.
+        See :class:`PseudoPosterior`.  InputError is also raised if c1 is None, or epsilon is not a positive number.
 
     Examples
     --------

@@ -30,7 +30,7 @@ class Risk(Protocol):
 
     @property
     def span(self) -> Span:
-        """Smallest and largest possible risk.  None if unknown: the linear map then uses the range in the file."""
+        """Smallest and largest possible risk, or None if unknown: the linear map then uses the range in the file."""
         ...
 
     def compute(

@@ -34,7 +34,7 @@ class CountRisk(_BallRisk):
     radius : float, or one for each numeric outcome
         Radius of the ball, as a share of |y_i| or, if not ``relative``, in the unit of y.  The radius is public.
     relative : bool
-        Whether radii are shares of |y_i|.
+        True if radii are shares of |y_i|.
     floor : float, or one for each numeric outcome
         Smallest radius, in the unit of y.  Without a floor, a relative ball around 0 holds only zeros.
 

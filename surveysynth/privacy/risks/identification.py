@@ -46,7 +46,8 @@ class Identification(_BallRisk):
         Raises
         ------
         InputError
-            A known column does not exist, is synthesized or has missing values.  Also as :meth:`CountRisk.compute`.
+            A known column does not exist, is synthesized or has missing values.  See also
+            :meth:`CountRisk.compute`.
         """
         self._values(design, model)
         _patterns(design, model, self.known)
@@ -71,7 +72,7 @@ class Identification(_BallRisk):
         Raises
         ------
         InputError
-            As :meth:`check`.
+            See :meth:`check`.
         """
         _, low, high = self._values(design, model)
         pattern = _patterns(design, model, self.known)
@@ -115,7 +116,8 @@ class MarginalRisk(Identification):
     Raises
     ------
     InputError
-        As :class:`CountRisk`, and if ``known`` is not a list of names or ``datasets`` is not a positive whole number.
+        See :class:`CountRisk`.  InputError is also raised if ``known`` is not a list of names, or ``datasets`` is not a
+        positive whole number.
 
     Examples
     --------
@@ -145,7 +147,7 @@ class MarginalRisk(Identification):
         Raises
         ------
         InputError
-            As :meth:`check`.
+            See :meth:`check`.
         """
 
         def simulated() -> Iterator[Floats]:  # a generator, so that the fit is computed after all checks
@@ -178,12 +180,12 @@ class PairwiseRisk(MarginalRisk):
     Parameters
     ----------
     known, radius, relative, floor, datasets
-        As for :class:`MarginalRisk`.
+        See :class:`MarginalRisk`.
 
     Raises
     ------
     InputError
-        As :class:`MarginalRisk`.
+        See :class:`MarginalRisk`.
 
     Examples
     --------
@@ -202,7 +204,7 @@ class PairwiseRisk(MarginalRisk):
 
 
 def _patterns(design: SurveyDesign, model: Synthesizer, known: tuple[str, ...]) -> Codes:
-    """Return a code of each record's known values (InputError for a synthesized column, or missing values)."""
+    """Return a code of each record's known values.  Raise InputError for a synthesized column or missing values."""
     for name in known:
         if name in model.outcomes:
             raise InputError(f"known column {name!r} is synthesized: known= names what the intruder sees as it is")

@@ -98,7 +98,7 @@ def risks_of_records(
     Parameters
     ----------
     risks : Risks, optional
-        None if they could not be computed.
+        None means that the risks could not be computed.
     records : pandas.DataFrame, optional
         For each record, its privacy weight and the bounds of its log density, if the release has them.
     release : Release

@@ -165,7 +165,7 @@ def plant(file: AuditedFile, how: Planted) -> PlantedFile:
 def two_modes(y: Floats, row: int) -> tuple[Floats, float]:
     """Return outcomes (n,) with two modes, and a value of the upper mode for the planted record.
 
-    ``y`` are the file's outcomes, and ``row`` is the row of the planted record, whose returned outcome is in the lower
+    ``y`` are the file's outcomes, and ``row`` is the row of the planted record.  Its returned outcome is in the lower
     mode.  The other records are divided equally between the modes; if n is even, the upper mode has one more.
     """
     n = y.size

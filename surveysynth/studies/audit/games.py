@@ -102,7 +102,7 @@ def _cells(file: PlantedFile, design: SurveyDesign) -> tuple[Codes, Codes]:
 
 
 def _read(tables: NoisyTables, cells: tuple[Codes, Codes]) -> list[tuple[NoisyTable, Codes, Codes]]:
-    """Return every noisy table with, for each record, the level of the classifying variable and the cell."""
+    """Return for every noisy table: the table, the row (n,) of each record in the table, and its cell (n,)."""
     found = []
     for variable, code in zip(tables.variables, cells, strict=True):
         for table in variable.tables:

@@ -78,7 +78,8 @@ def judge(inside: Floats, outside: Floats, delta: float = 0.0, level: float = LE
     Notes
     -----
     The test compares a score with a threshold.  The candidate scores are each statistic and the linear discriminant of
-    Fisher (1936), with every threshold.  A high score may speak for or against the planted record: both are tried.
+    Fisher (1936), with every threshold.  A high score may speak for or against the planted record: both directions are
+    tried.
     """
     cut = len(inside) // 2, len(outside) // 2
     weights = [*np.eye(inside.shape[1]), discriminant(inside[: cut[0]], outside[: cut[1]])]

@@ -99,7 +99,7 @@ def by_table(cell: Cell, sides: list[pd.DataFrame], relation: str) -> list[Read]
 
 
 def failures(cells: Cells) -> pd.DataFrame:
-    """Return a table of the failed replicates with the errors."""
+    """Return a table of the failed replicates, with the error of each."""
     return stacked([study.failures(FAILURES).assign(**_keys(cell)) for cell, study in cells])
 
 

@@ -125,7 +125,7 @@ def _coverage_error(cells: Cells) -> pd.DataFrame:
 
 
 def failures(cells: Cells) -> pd.DataFrame:
-    """Return a table of the samples without a release, with the errors."""
+    """Return a table of the samples for which no release was made, with the error of each."""
     return stacked([study.failures(["replicate", "error", "reason"]).assign(**_keys(cell)) for cell, study in cells])
 
 

@@ -65,8 +65,8 @@ class RealPopulation:
     unit : str, optional
         Column of the units that epsilon protects, if these are groups of records.
     weight : {"synthesize", "public"}
-        Whether strict releases synthesize the weight or publish it.  It is public if it belongs to whole households, or
-        is the same for all records of a stratum.
+        What strict releases do with the weight.  It is public if it belongs to whole households, or is the same for all
+        records of a stratum.
     statistics : tuple of str
         Statistics of the tables.
     model : Synthesizer, optional
@@ -94,7 +94,7 @@ class RealPopulation:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Public lowest and highest outcome.  A category has no bounds (InputError)."""
+        """Public lowest and highest outcome.  Raise InputError for a category, which has no bounds."""
         if self.schema.bounds is None:
             raise InputError(f"{self.outcome!r} is a category, which has no bounds")
         return self.schema.bounds

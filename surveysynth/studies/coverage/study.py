@@ -45,7 +45,7 @@ Make = Callable[["Cell", SurveyDesign, int], Tables]
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a coverage study.
+    """One cell of a coverage study: a population, a sample size, a mechanism and an epsilon.
 
     Attributes
     ----------
@@ -173,7 +173,7 @@ MAKERS: dict[StudyMechanism, Maker] = {
 
 
 def one_sample(cell: Cell, number: int) -> Replicate:
-    """Draw sample ``number``.  Return its confidential estimates, and those of a release by the cell's mechanism."""
+    """Draw sample ``number``.  Return its confidential estimates, and the estimates of a release from this sample."""
     began, p, failures = time.perf_counter(), cell.population, list[dict[str, Any]]()
     design = p.sample(cell.n, seed_of(cell.seed, cell.n, number))
     maker = MAKERS[cell.mechanism]
