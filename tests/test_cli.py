@@ -80,11 +80,13 @@ def released(file, run, tmp_path_factory):
 
 
 def rows(table, by):
-    """The rows of a table as they are printed, blanks apart: to two digits of a quantity's least standard error."""
-    for _, block in table.groupby(["statistic", "outcome"], sort=False):
-        least = block["se"][block["se"] > 1e-9 * block["estimate"].abs()].min()
-        places = 1 - int(f"{least:e}".partition("e")[2])
-        places = min(places, 5 - int(f"{block['estimate'].abs().max():e}".partition("e")[2]))
+    """The rows of a table as they are printed, except blanks.
+
+    Counts are whole, shares have three decimals, totals six digits of the total of all, means four of the mean of all.
+    """
+    for (statistic, _), block in table.groupby(["statistic", "outcome"], sort=False):
+        size = int(f"{block['estimate'].iloc[-1]:e}".partition("e")[2])
+        places = {"count": 0, "poverty_rate": 3, "total": min(0, 5 - size)}.get(statistic, max(0, 3 - size))
         for row in block.to_dict("records"):
             numbers = (np.round(row[c], places) + 0.0 for c in ("estimate", "se", "ci_low", "ci_high"))
             estimate, se, low, high = (f"{number:,.{max(places, 0)}f}" for number in numbers)
