@@ -65,9 +65,8 @@ def strict_arguments(model: object, given: Mapping[str, Any]) -> StrictArguments
             f"{name} is a model of records, and Strict() counts them: give the formula, 'income ~ region', and what "
             f"kind each outcome is, outcomes={{'income': Outcome(...)}}. {RECORDS}"
         )
-    bare = without_options(replace(model, weight=None))
-    public = {} if model.weight is None else {"weight": "public"}
-    return StrictArguments(bare, _with_levels(settings | public, levels, model.outcomes))
+    without_options(replace(model, weight=None))
+    return StrictArguments(model, _with_levels(settings, levels, model.outcomes))
 
 
 def _with_levels(settings: dict[str, Any], levels: Any, outcomes: Sequence[str]) -> dict[str, Any]:

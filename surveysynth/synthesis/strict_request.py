@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import numpy as np
@@ -134,6 +134,8 @@ def strict_request(
     """
     if not isinstance(design, SurveyDesign):
         raise InputError(NO_DESIGN)
+    if isinstance(formula, FBS | FBP) and formula.weight == "public":
+        formula, weight = replace(formula, weight=None), "public"
     wrong, public_weight = Obstacles(), isinstance(weight, str) and weight == "public"
     budget = None if epsilon is None else wrong.check(positive, epsilon, "epsilon")
     wrong.check(check_delta, delta)

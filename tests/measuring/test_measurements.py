@@ -374,3 +374,11 @@ def test_headings_of_outcomes_and_public_columns_are_in_the_release(tmp_path):
         assert release.datasets[0].labels == published
         assert release.tables("sex").attrs["labels"] == published
     assert ss.read_release(release.write(tmp_path / "release")).datasets[0].labels == published
+
+
+def test_a_model_with_public_weights_says_the_same_as_the_argument():
+    design = ss.SurveyDesign(ss.datasets.census_sample(400, seed=1).frame.assign(weight=70.0), weights="weight")
+    asked = {"epsilon": 1, "bounds": (0, 20_000), "seed": 1}
+    by_model = ss.measure(design, ss.FBS("income ~ education", weight="public"), **asked)
+    by_argument = ss.measure(design, "income ~ education", weight="public", **asked)
+    pd.testing.assert_frame_equal(by_model.table(), by_argument.table())
