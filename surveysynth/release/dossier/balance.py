@@ -22,9 +22,9 @@ def ledger_fault(case: Case, ledger: Ledger) -> str:
 
 
 def balance_line(ledger: Ledger | None) -> str:
-    """Describe in one line what a survey has spent."""
+    """Describe in one line what the releases of a survey have spent together."""
     if ledger is None:
-        return "not given"
+        return "not known: no ledger was given, so earlier releases about these people are not counted here"
     spent = "unknown" if ledger.spent.blank is None else f"{ledger.spent.blank}"
     cap = "no cap" if ledger.cap is None else f"cap {ledger.cap}, {ledger.left} left"
     return f"{ledger.survey}: spent {spent}, {cap}"
