@@ -177,8 +177,8 @@ class Comparison:
         found = [self._finding(row) for row in self.summary.to_dict("records")]
         for row in self.distributions.to_dict("records"):
             if row["largest"] > np.fmax(row["between"], SMALL):
-                between = "" if np.isnan(row["between"]) else f", two data sets of the release by {row['between']:.3f}"
-                found.append(f"distribution of {row['outcome']}: file and release differ by {row['largest']:.3f}{between}")
+                own = "" if np.isnan(row["between"]) else f", two data sets of the release by {row['between']:.3f}"
+                found.append(f"distribution of {row['outcome']}: file and release differ by {row['largest']:.3f}{own}")
         for row in self.joint.to_dict("records"):
             if abs(row["release"] - row["file"]) > np.fmax(2 * row["se"], SMALL):
                 found.append(
@@ -194,8 +194,10 @@ class Comparison:
         """A sentence about one statistic of an outcome if cells are too far off, else an empty text."""
         missed = self._missed(row).sort_values("std_diff", key=abs, ascending=False)
         if row["misses"] > row["most"]:
-            many = f"{row['misses']} of {row['cells']} intervals miss the estimate of the file, chance allows {row['most']}"
-            return f"{quantity(row)}: {many}; farthest: {self._named(missed[:FARTHEST])}"
+            return (
+                f"{quantity(row)}: {row['misses']} of {row['cells']} intervals miss the estimate of the file, chance "
+                f"allows {row['most']}; farthest: {self._named(missed[:FARTHEST])}"
+            )
         far = missed[missed["std_diff"].abs() > norm.isf(RARE / (2 * max(row["cells"], 1)))]
         return f"{quantity(row)}, farther than chance allows: {self._named(far[:FARTHEST])}" if len(far) else ""
 
@@ -579,8 +581,9 @@ def _joint(release: Release, file: _Side, datasets: Sequence[_Side]) -> pd.DataF
 def standard_error(values: Floats, *, pairs: bool) -> float:
     """Standard error of the mean of a statistic over m data sets that is due to synthesis, without the sampling error.
 
-    With ``pairs``, data sets 2k - 1 and 2k are from one draw of the parameters given noisy tables, and the noise, which
-    is common to all data sets, is included: N + B / M, with the symbols of :data:`surveysynth.release.source.COMBINING`.
+    With ``pairs``, data sets 2k - 1 and 2k are from one draw of the parameters given noisy tables.  The variance is
+    then N + B / M, which includes the noise that all data sets share
+    (:data:`surveysynth.release.source.HOW_TO_COMBINE`).
     Otherwise the variance is b / m (Reiter & Kinney 2012).  The result is NaN for a single data set.
     """
     if len(values) == 1:

@@ -14,6 +14,7 @@ from .style import new_figure, save
 Floats = NDArray[np.float64]
 FILE, RELEASED, MISSED = "#555555", "#1f6f8b", "#c0392b"
 MOST = 4  # largest number of panels or pairs
+WIDE = 6.0  # standard errors that are shown on each side of 0, or more if a cell is farther off
 
 
 def estimate_differences(cells: pd.DataFrame, path: str | Path) -> Path:
@@ -38,6 +39,8 @@ def estimate_differences(cells: pd.DataFrame, path: str | Path) -> Path:
             ax.vlines(at[which], low[which], high[which], color=color, lw=1, alpha=0.6)
             ax.scatter(at[which], off[which], s=10, color=color, zorder=3)
         ax.axhline(0, color=FILE, lw=1.2)
+        reach = max(WIDE, 1.1 * float(np.abs(off).max()))
+        ax.set_ylim(-reach, reach)
         ax.set_xticks([])
         ax.set_xlabel(f"cells, in order ({len(part)})")
         ax.set_title(f"{statistic} of {outcome}" if outcome else str(statistic), loc="left", fontsize=10)

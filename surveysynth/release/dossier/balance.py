@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import ROUND_FLOOR
+
 import pandas as pd
 
 from ...errors import PrivacyError
 from ...privacy.accounting.ledger import Ledger
+from ...privacy.accounting.sums import shown
 from ...publication.dossier_page import Block, Grid, Paragraph
 from .case import Case
 
@@ -25,9 +28,8 @@ def balance_line(ledger: Ledger | None) -> str:
     """Describe in one line what the releases of a survey have spent together."""
     if ledger is None:
         return "not known: no ledger was given, so earlier releases about these people are not counted here"
-    spent = "unknown" if ledger.spent.blank is None else f"{ledger.spent.blank}"
-    cap = "no cap" if ledger.cap is None else f"cap {ledger.cap}, {ledger.left} left"
-    return f"{ledger.survey}: spent {spent}, {cap}"
+    cap = "no cap" if ledger.cap is None else f"cap {shown(ledger.cap)}, {shown(ledger.left, ROUND_FLOOR)} left"
+    return f"{ledger.survey}: spent {shown(ledger.spent.blank)}, {cap}"
 
 
 def balance(case: Case, ledger: Ledger | None) -> tuple[Block, ...]:

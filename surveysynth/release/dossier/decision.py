@@ -39,11 +39,12 @@ def first_page(
         *_about_the_guarantee(case), *_about_the_ledger(case, ledger), *_about_records(risks, inside),
         *(f"{text} (section 6)" for text in comparison.findings),
     ]  # fmt: skip
-    release = Grid((), (*released(case), ("budget of these people", balance_line(ledger)), ("manifest SHA-256", case.seal)))
+    distances = any(" off by " in text for text in found)
+    facts = *released(case), ("budget of these people", balance_line(ledger)), ("manifest SHA-256", case.seal)
     return (
-        Paragraph(QUESTION), release, *promise(case), declared(case.release, sign=True),
-        Paragraph("What stands out:" if found else "Nothing stands out in the checks of this document.", strong=not found),
-        *([listed(found)] if found else []), *([Paragraph(DISTANCE)] if any(" off by " in text for text in found) else []),
+        Paragraph(QUESTION), Grid((), facts), *promise(case), declared(case.release, sign=True),
+        Paragraph("What stands out:" if found else "Nothing stands out in this document.", strong=not found),
+        *([listed(found)] if found else []), *([Paragraph(DISTANCE)] if distances else []),
     )  # fmt: skip
 
 
@@ -52,14 +53,14 @@ def released(case: Case) -> tuple[tuple[str, str], ...]:
     release, p = case.release, case.release.privacy
     design = release.datasets[0]
     weights = " and weights" if str(release.method["weights"]).startswith("synthesized") else ""
-    changes = ", ".join(f"{value:g} to {relation}" for relation, value in p.neighbours.items())
     unit = "each record" if p.unit is None else f"all records of one {p.unit}"
+    changes = "; ".join(f"to {relation}: {value:g}" for relation, value in p.neighbours.items())
     return (
-        ("released", f"{release.m} data sets with synthetic {', '.join(release.outcomes)}{weights}, and tables of them"),
-        ("published as collected", ", ".join(kept_columns(release)) or "nothing"),
+        ("released", f"{release.m} data sets with synthetic {', '.join(release.outcomes)}{weights}; tables of them"),
+        ("as collected", ", ".join(kept_columns(release)) or "nothing"),
         ("about whom", f"{design.n:,} records, weighted to {number(round(design.weights.sum()))}; protected: {unit}"),
-        ("guarantee", p.spent + (f": {changes}" if changes else "")),
-    )
+        ("guarantee", p.spent), *([("epsilon", changes)] if changes else []),
+    )  # fmt: skip
 
 
 def promise(case: Case) -> tuple[Block, ...]:

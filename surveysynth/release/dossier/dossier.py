@@ -112,7 +112,7 @@ def dossier(
             Section("Decision and signatures", signatures(), new_page=True),
         ]
         made = Dossier(
-            f"Disclosure review: {case.title}", _subtitle(case), CONFIDENTIAL, f"manifest SHA-256 {case.seal[:16]}",
+            f"Disclosure review: {case.title}", _subtitle(), CONFIDENTIAL, f"manifest SHA-256 {case.seal[:16]}",
             True, tuple(sections),
         )  # fmt: skip
         page = html(made)
@@ -170,7 +170,7 @@ def public_dossier(path: str | Path, out: str | Path) -> Path:
         Section("Versions and checksums", versions(case, [], sign=False)),
     )
     made = Dossier(
-        f"How this release protects: {case.title}", _subtitle(case), OPEN, f"manifest SHA-256 {case.seal[:16]}", False,
+        f"How this release protects: {case.title}", _subtitle(), OPEN, f"manifest SHA-256 {case.seal[:16]}", False,
         sections,
     )  # fmt: skip
     with whole_folder(out, mode=PUBLIC) as staging:
@@ -186,6 +186,6 @@ def _write(page: str, folder: Path) -> str:
     return pdf(page, folder / f"{NAME}.pdf")
 
 
-def _subtitle(case: Case) -> str:
+def _subtitle() -> str:
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return f"{case.release.m} synthetic data sets of {case.release.datasets[0].n:,} records. This document: {now}."
+    return f"This document: {now}."

@@ -154,14 +154,14 @@ def _identification(risks: Risks, records: pd.DataFrame | None, scratch: Path) -
         "own has another its risks of identification and match are 0."
     )
     alone = Paragraph(
-        f"Alone in a pattern of {risks.knowledge}: {int((risks.judged['pattern_size'] == 1).sum()):,} of the file. "
+        f"Records alone in their pattern of {risks.knowledge}: {int((risks.judged['pattern_size'] == 1).sum()):,}. "
         "Whoever knows these columns sees in the files that such a person is in the survey, with synthetic values. "
         "That is public by declaration, and not protected; merged levels avoid it."
     )
     drawn = risk_histogram(risks.judged[["identification", "attribute"]], scratch / "risks.svg")
     return [
-        measures, _quantiles(risks), advice, *([more] if risks.also else []), alone, Picture(drawn, "Histograms of the risks"),
-        _most_at_risk(risks, records),
+        measures, _quantiles(risks), advice, *([more] if risks.also else []), alone,
+        Picture(drawn, "Histograms of the risks"), _most_at_risk(risks, records),
     ]  # fmt: skip
 
 
@@ -172,7 +172,7 @@ def _quantiles(risks: Risks) -> Grid:
         (more_known, risks.dealt_with_more, f", {', '.join(risks.also)} known too"),
     ):
         for what in MEASURES if len(found) else ():
-            measures += [(f"{what}{also}", found[what]), ("  without the release", dealt[what])]
+            measures += [(f"{what}{also}", found[what]), ("- without the release", dealt[what])]
     rows = [
         (what, f"{x.mean():.3f}", f"{x.median():.3f}", f"{x.quantile(0.9):.3f}", f"{x.max():.3f}",
          f"{(x > HIGH).sum():,} of {len(x):,}")
@@ -186,13 +186,14 @@ def _most_at_risk(risks: Risks, records: pd.DataFrame | None) -> Grid:
     table = risks.judged.assign(**{f"dealt_{what}": risks.dealt[what].to_numpy() for what in MEASURES})
     shown = table if records is None else table.merge(records, on="row", how="left")
     more = [c for c in BOUNDS if c in shown and shown[c].nunique() > 1]
+    measured = "identification", "dealt_identification", "attribute", "dealt_attribute"
     worst = shown.sort_values("identification", ascending=False, kind="stable").head(WORST)
     return Grid(
         ("row of the file (from 0)", "records alike in what is known", "identification", "without the release",
          "attribute", "without the release", *more),
         tuple(
             (f"{int(r['row'])}", f"{int(r['pattern_size'])}",
-             *(f"{r[c]:.3f}" for c in ("identification", "dealt_identification", "attribute", "dealt_attribute")), *(f"{r[c]:.3g}" for c in more))
+             *(f"{r[c]:.3f}" for c in measured), *(f"{r[c]:.3g}" for c in more))
             for r in worst.to_dict("records")
         ),
         title="The records most at risk of identification", numbers=6 + len(more),
