@@ -144,6 +144,17 @@ def test_its_first_page_has_every_declared_value_and_a_cell_for_who_confirms_it(
     assert "no ledger was given" in page and "What stands out" in page
 
 
+def test_a_number_that_may_be_missing_has_no_risks_of_identification(design: ss.SurveyDesign, tmp_path: Path) -> None:
+    frame = design.frame.copy()
+    frame.loc[::7, "income"] = np.nan
+    some = ss.SurveyDesign(frame, weights="wt", strata="field")
+    schema = {"income": ss.Outcome(bounds=(0, 1_000_000), missing="category")}
+    release = ss.synthesize(some, "income ~ field", epsilon=3, m=4, population_total=40_000, outcomes=schema)
+    release.write(tmp_path / "a")
+    said = text_of(ss.dossier(tmp_path / "a", some, tmp_path / "signed"))
+    assert "Risks of identification were not computed" in said and "missing values an answer of their own" in said
+
+
 def test_its_first_page_is_one_page(strict: Path) -> None:
     weasyprint = pytest.importorskip("weasyprint", reason="pip install 'surveysynth[pdf]'")
     first, second = weasyprint.HTML(string=text_of(strict)).render().pages[:2]

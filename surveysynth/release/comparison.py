@@ -109,7 +109,7 @@ class Comparison:
     >>> comparison = ss.compare(design, release, by="gender")
     >>> comparison.summary[["statistic", "cells"]]
       statistic  cells
-    0     count      3
+    0     count      2
     1      mean      3
     """
 

@@ -26,8 +26,8 @@ DECISIONS = (
     "Not approved",
 )
 QUESTION = (
-    "You decide whether the folder public/ may be published. The guarantee holds if every value in the table below is "
-    "right and public: write who confirms it. You sign on the last page. This document must stay inside."
+    "You decide whether the folder public/ may be published. The guarantee rests on the values in the table below, "
+    "which must be right and public: write who confirms each. You sign on the last page. This document stays inside."
 )
 
 
@@ -109,11 +109,11 @@ def _about_the_ledger(case: Case, ledger: Ledger | None) -> Iterator[str]:
 def _about_records(risks: Risks | None, inside: Inside) -> Iterator[str]:
     """Yield sentences on records that may be identified, and on earlier releases that a rule blocked."""
     if risks is None:
-        yield "Risks of identification could not be computed: the internal part of the release, or a number, is lacking"
+        yield "Risks of identification could not be computed (section 4)"
     elif high := int((risks.judged["identification"] > HIGH).sum()):
         yield (
-            f"{high:,} records have a probability of identification above {HIGH:g}, where a guess without the release "
-            f"reaches at most {risks.dealt['identification'].max():.2f} (section 4)"
+            f"{high:,} records have a probability of identification above {HIGH:g}; a guess without the release has it "
+            f"for {int((risks.dealt['identification'] > HIGH).sum()):,} (section 4)"
         )
     if blocked := inside.numbers.get("releases_blocked_by_a_rule_before") or 0:
         yield f"{blocked} releases of this fit were blocked by a rule before: do not publish that"

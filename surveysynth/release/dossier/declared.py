@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import pandas as pd
 
 from ...design.discrete import is_label
@@ -14,6 +13,7 @@ from ...publication.dossier_page import Grid
 from ..contents import kept_columns
 from ..release import Release
 
+CALIBRATED = 1e-6  # relative error with which weights add up to a total
 LISTED = 12  # largest number of levels of a public column that are listed
 
 
@@ -61,11 +61,11 @@ def _totals(release: Release) -> Iterator[tuple[str, str]]:
     if SUM_OF_WEIGHTS not in release.privacy.data_dependent:
         yield "population total", number(design.weights.sum())
     for calibration in design.calibrations:
-        for names, margin in zip(calibration.poststrata_names, calibration.margins, strict=True):
-            sums, first = np.bincount(margin, design.weights), np.unique(margin, return_index=True)
-            groups = design.frame[list(names)].iloc[first[1]].astype(str).agg(" x ".join, axis=1)
-            shown = ", ".join(f"{group} {number(sums[at])}" for group, at in zip(groups, first[0], strict=True))
-            yield f"totals by {' x '.join(names)}", shown
+        for names in calibration.poststrata_names:
+            sums = pd.Series(design.weights).groupby([design.column(name) for name in names], observed=True).sum()
+            groups = [" x ".join(map(str, level if isinstance(level, tuple) else (level,))) for level in sums.index]
+            totals = (f"{group} {number(total)}" for group, total in zip(groups, sums, strict=True))
+            yield f"totals by {' x '.join(names)}", ", ".join(totals)
         for name, values in zip(calibration.auxiliary_names, calibration.auxiliary, strict=True):
             yield f"total of {name}", number(float(design.weights @ values))
 
@@ -101,5 +101,5 @@ def levels(column: pd.Series) -> list[object]:
 
 
 def number(x: float) -> str:
-    """Write a number with all its digits, and without the rounding error of a sum."""
-    return f"{x:,.12g}" if abs(x) < 1e12 else f"{x:,.0f}"
+    """Write a number with all its digits.  A whole number up to the tolerance of calibration is written as whole."""
+    return f"{x:,.0f}" if abs(x - round(x)) <= CALIBRATED * abs(x) else f"{x:,.12g}"

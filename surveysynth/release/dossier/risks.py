@@ -11,6 +11,7 @@ import pandas as pd
 
 from ...design.discrete import is_label
 from ...design.survey_design import SurveyDesign
+from ...models.sequential import MISSING
 from ...privacy.membership import MembershipAttack
 from ...publication.dossier_page import Block, Grid, Paragraph, Picture
 from ...publication.figures.comparison import risk_histogram
@@ -26,7 +27,8 @@ BOUNDS = {
     "lipschitz": "unprotected bound of the log density", "bound": "bound after protection", "alpha": "privacy weight",
 }  # fmt: skip
 NO_RISKS = Paragraph(
-    "Risks of identification were not computed: they need internal/rows.csv and a synthesized number."
+    "Risks of identification were not computed: they need internal/rows.csv and a synthesized number that every record "
+    "has."
 )
 NO_FIT = Paragraph(
     "Membership: the release was drawn from noisy tables, so no records were fitted, and there is no fit to attack. "
@@ -58,10 +60,12 @@ class Risks:
 
     @classmethod
     def computed(cls, case: Case, design: SurveyDesign) -> Risks | None:
-        """Compute the risks.  Return None if the order of records is missing, or no number was synthesized."""
+        """Compute the risks.  Return None if the order of records, or a number that every record has, is missing."""
         release = case.release
         frame = design.frame
-        values = [name for name in release.outcomes if name not in release.categorical and not is_label(frame[name])]
+        unasked = [name for name, value in release.method.get("elsewhere", {}).items() if value == MISSING]
+        numbers = [name for name in release.outcomes if name not in (*release.categorical, *unasked)]
+        values = [name for name in numbers if not is_label(frame[name])]
         if not values or not (case.folder / "internal" / "rows.csv").is_file():
             return None
         known = [c for c in release.predictors if not pd.api.types.is_float_dtype(frame[c].dtype)]
