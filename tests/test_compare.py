@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import surveysynth as ss
 from surveysynth.cli.app import app
 from surveysynth.publication.figures.comparison import joint_grids
-from surveysynth.release.comparison import association, distribution, propensity
+from surveysynth.release.comparison import association, distribution, propensity, standard_error
 from tests.surveys import PSEUDO, make_frame, model
 
 
@@ -48,7 +48,7 @@ def test_cells_are_those_of_the_file_and_of_the_release(design, release, found) 
         if (at := (d.frame["field"] == "02") & (d.frame["gender"] == "f")).any()
     ]
     assert cell["estimate_release"] == pytest.approx(np.mean(means))
-    assert cell["std_diff"] == pytest.approx((np.mean(means) - cell["estimate"]) / cell["se"])
+    assert cell["std_diff"] == pytest.approx((np.mean(means) - cell["estimate"]) / cell["se_release"])
     assert cell["holds"] == (cell["ci_low"] <= cell["estimate"] <= cell["ci_high"])
     assert len(found.cells) == 2 * 5 * 3  # counts and means, every cell and margin
 
@@ -77,6 +77,7 @@ def test_the_file_itself_as_a_release_is_at_no_distance(design, release) -> None
     assert itself.pmse["pmse"].max() == pytest.approx(0, abs=1e-12)
     assert (itself.joint["file"] - itself.joint["release"]).abs().max() == pytest.approx(0, abs=1e-12)
     assert itself.summary["misses"].sum() == 0
+    assert itself.findings == [] and str(itself).startswith("Nothing stands out.")
 
 
 def test_a_distorted_release_is_found(design, release) -> None:
@@ -86,6 +87,32 @@ def test_a_distorted_release_is_found(design, release) -> None:
     assert row["misses"] > row["most"]
     assert far.distributions.set_index("outcome").loc["income", "largest"] > 0.3
     assert far.pmse.set_index("outcome").loc["income", "ratio"] > 10
+    for start in ("mean of income: ", "distribution of income: ", "income: pMSE "):
+        assert any(text.startswith(start) for text in far.findings), start
+    missed = far.cells[(far.cells["statistic"] == "mean") & ~far.cells["holds"].fillna(True).astype(bool)]
+    worst = missed.loc[missed["std_diff"].abs().idxmax()]
+    said = f"{worst['field']} x {worst['gender']} off by {worst['std_diff']:+.1f}"
+    assert f"farthest: {said}" in far.findings[0] and f"\n  {said}\n" in str(far)
+    assert str(far).count("Distances (off by) are release minus file, in standard errors of the release.") == 1
+
+
+def test_a_shuffled_outcome_loses_its_associations_and_that_stands_out(design, release) -> None:
+    rng = np.random.default_rng(0)
+    strong = design.frame.assign(income=design.frame["income"] * np.where(design.frame["gender"] == "f", 4, 1))
+    made = [strong.assign(income=rng.permutation(strong["income"])) for _ in release.datasets]
+    data = tuple(
+        ss.SurveyDesign(frame[[*old.frame]], **old.roles())
+        for frame, old in zip(made, release.datasets, strict=True)
+    )  # fmt: skip
+    found = ss.compare(ss.SurveyDesign(strong, **design.roles()), replace(release, datasets=data)).findings
+    assert any(text.startswith("income and gender: variance explained 0.00") for text in found)
+
+
+def test_the_standard_error_of_an_association_includes_noise_that_pairs_share() -> None:
+    values = np.array([1.0, 2.0, 4.0, 6.0])  # pairs (1, 2) and (4, 6): means 1.5 and 5, B = 3.5^2 / 2, w = (1 + 4) / 4
+    assert standard_error(values, pairs=True) == pytest.approx(math.sqrt(6.125 - 1.25 / 2 + 6.125 / 2))
+    assert standard_error(values, pairs=False) == pytest.approx(math.sqrt(59 / 12 / 4))
+    assert math.isnan(standard_error(values[:1], pairs=False))
 
 
 def test_weighted_distribution_by_hand() -> None:

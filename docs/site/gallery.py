@@ -32,7 +32,7 @@ SVG(release.plot(folder / "education.svg", by="education"))
 # %% [markdown]
 # ## The release beside the file
 #
-# For the agency alone: each estimate less that of the confidential file, in standard errors of the file; and both
+# For the agency alone: each estimate minus that of the confidential file, in standard errors of the release; and both
 # distributions.
 
 # %%

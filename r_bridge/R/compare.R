@@ -13,7 +13,7 @@
 #' @param x A comparison.
 #' @param ... Not used.
 #' @return A list of class `surveysynth_comparison`, of data frames: `cells` (estimates of the file and of the release,
-#'   `std_diff`, their difference in standard errors of the file, the `overlap` of the two intervals, whether the
+#'   `std_diff`, their difference in standard errors of the release, the `overlap` of the two intervals, whether the
 #'   release's interval `holds` the file's estimate, `se_ratio`; of strict releases `modelled`, whether no noisy table counts
 #'   its variables together), `summary` (misses, and how many chance allows),
 #'   `distributions` (distances between weighted distribution functions), `curves` (these functions), `pmse` (propensity

@@ -1,7 +1,8 @@
 #' The document that a disclosure review board signs
 #'
 #' `dossier()` says what is public and why, what is guaranteed, the balance of the ledger, risks of records, diagnostics,
-#' how far the release is from the file, suppression, versions and checksums, with boxes to tick and room for signatures.
+#' how far the release is from the file, suppression, versions and checksums, with room for who confirms each
+#' declared value and for signatures.
 #' It is computed from the confidential file and stays inside. `public_dossier()` is its twin for a website, made from the
 #' public files alone.
 #'

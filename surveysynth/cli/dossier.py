@@ -32,10 +32,11 @@ def dossier_command(
     strata: Strata = None,
     psu: Psu = None,
 ) -> None:
-    """Make the dossier that a disclosure review board signs, as html and PDF.
+    r"""Make the dossier that a disclosure review board signs, as html and PDF.
 
-    The folder has mode 0700 and its files 0600. The PDF needs WeasyPrint: pip install 'surveysynth[pdf]', or apt-get
-    install weasyprint.
+    The folder has mode 0700 and its files 0600.
+
+    The PDF needs WeasyPrint: pip install 'surveysynth\[pdf]', or apt-get install weasyprint.
     """
     place = out or release.absolute().with_name(f"{release.absolute().name}-dossier{'-public' if public else ''}")
     if public:

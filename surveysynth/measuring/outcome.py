@@ -143,9 +143,9 @@ class Outcome:
             words = [f"levels {', '.join(map(str, self.levels or ()))}"]
         else:
             kind = "whole numbers" if self.whole else "a number"
-            words = [f"{kind} between {self.bounds[0]:g} and {self.bounds[1]:g}"]
+            words = [f"{kind} between {self.bounds[0]:.15g} and {self.bounds[1]:.15g}"]
         words += ["zeros a value of their own"] if self.zeros else []
-        words += [f"heaps at {', '.join(f'{heap:g}' for heap in self.heaps)}"] if self.heaps else []
+        words += [f"heaps at {', '.join(f'{heap:.15g}' for heap in self.heaps)}"] if self.heaps else []
         words += ["missing values an answer of their own"] if self.missing else []
         words += [f"asked where {self.applies}"] if self.applies else []
         return "; ".join(words)

@@ -46,12 +46,22 @@ class Grid:
 
 @dataclass(frozen=True)
 class Items:
-    """A list of texts.  ``boxes`` adds boxes to tick, and the text ``room`` asks for a handwritten reason."""
+    """A list of texts.  ``boxes`` adds boxes to tick."""
 
     items: tuple[str, ...]
     boxes: bool = False
-    room: str = ""
     kind: str = field(default="items", init=False)
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A picture of an intruder's guess between two equally likely answers: 50%, and the bound after the release.
+
+    ``percent`` is the bound of :func:`surveysynth.publication.footnotes.most_guessed`.
+    """
+
+    percent: str
+    kind: str = field(default="guess", init=False)
 
 
 @dataclass(frozen=True)
@@ -94,7 +104,7 @@ class Lines:
     kind: str = field(default="lines", init=False)
 
 
-Block = Grid | Items | Lines | Paragraph | Picture | Signatures
+Block = Grid | Guess | Items | Lines | Paragraph | Picture | Signatures
 
 
 @dataclass(frozen=True)

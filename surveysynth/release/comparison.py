@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import binom, rankdata
+from scipy.stats import binom, norm, rankdata
 
 from ..design.discrete import is_label
 from ..design.survey_design import SurveyDesign
@@ -24,7 +24,7 @@ from ..estimation.tables import QUANTITY, TOTAL
 from ..storage import private_folder
 from ..validation import as_list
 from .release import Release
-from .source import evenly
+from .source import PAIR, evenly
 from .suppression import MODELLED
 
 Floats = NDArray[np.float64]
@@ -34,6 +34,9 @@ RARE = 0.01  # largest probability that there are more misses than ``most``
 ROUNDING = 1e-9  # rounding error, as a share of an estimate
 POINTS = 400  # number of points of a curve
 CLASSES = 10  # on each side of a joint distribution
+SMALL = 0.02  # differences of distribution functions and of associations up to this size are not reported
+POOR = 10  # ratios of pMSE up to this number are satisfactory (Raab, Nowok & Dibben 2021)
+FARTHEST = 3  # number of missed cells that a finding names
 LARGEST_SAMPLE = 100_000  # of records for distributions; the sampling error of a distance is then .005
 NOTICE = (
     "NOT FOR PUBLICATION. These files are computed from the confidential file: they compare it with a release, cell by "
@@ -43,6 +46,7 @@ SMOOTHED = (
     "the weights of this release are smoothed: they are narrower than the file's by design, which the distribution and "
     "the pMSE of the weight show"
 )
+DISTANCE = "Distances (off by) are release minus file, in standard errors of the release."
 INSIDE = "Internal: computed from the confidential file."
 PROPER = (
     "1 is what a synthesizer gives that knows the file's own parameters; draws of the parameters raise it to about 2, "
@@ -61,7 +65,7 @@ class Comparison:
     cells : pandas.DataFrame
         One row for each cell and statistic.  The file has ``estimate`` and ``se``.  The release has
         ``estimate_release``, ``se_release`` and the interval from ``ci_low`` to ``ci_high``.  ``std_diff`` is the
-        estimate of the release minus that of the file, in standard errors of the file.  ``overlap`` says how far the
+        estimate of the release minus that of the file, in standard errors of the release.  ``overlap`` says how far the
         two intervals overlap (Karr et al. 2006), and ``se_ratio`` is ``se_release / se``.  ``holds`` says whether the
         interval of the release contains the estimate of the file.  ``holds`` is missing for a cell without an interval
         and for a number that the design fixes, such as a public total.  ``modelled`` is True if the estimate of the
@@ -84,7 +88,7 @@ class Comparison:
     joint : pandas.DataFrame
         One row for each pair of two outcomes, and of an outcome with the weight or a predictor.  ``measure`` names the
         measure of association.  ``file`` and ``release`` have its values, and ``se`` the standard error of the value
-        in the release, from the variance between data sets.
+        in the release that is due to synthesis, from the variance between data sets.
     grids : dict of (str, str) to (array, array)
         Two arrays (10, 10) for each pair of numeric columns: shares of the weights in the file and in the release.  The
         classes are the tenths of each column in the file.
@@ -161,13 +165,65 @@ class Comparison:
         if self.grids:
             joint_grids(self.grids, folder / "joint.svg")
 
+    @property
+    def findings(self) -> list[str]:
+        """Differences between release and file that are larger than noise explains, each as a sentence.
+
+        Estimates stand out if there are more than ``most`` misses, or if the distance of a cell has a probability below
+        1% in as many independent cells.  Distributions stand out if their largest distance is above ``between``, and
+        associations if they differ by more than two standard errors.  Differences up to 0.02 are not reported.  A pMSE
+        stands out if it is more than 10 times the expected one (Raab, Nowok & Dibben 2021).
+        """
+        found = [self._finding(row) for row in self.summary.to_dict("records")]
+        for row in self.distributions.to_dict("records"):
+            if row["largest"] > np.fmax(row["between"], SMALL):
+                own = "" if np.isnan(row["between"]) else f", two data sets of the release by {row['between']:.3f}"
+                found.append(f"distribution of {row['outcome']}: file and release differ by {row['largest']:.3f}{own}")
+        for row in self.joint.to_dict("records"):
+            if abs(row["release"] - row["file"]) > np.fmax(2 * row["se"], SMALL):
+                found.append(
+                    f"{row['first']} and {row['second']}: {row['measure']} {row['release']:.3f} in the release, "
+                    f"{row['file']:.3f} in the file"
+                )
+        for row in self.pmse.to_dict("records"):
+            if row["ratio"] > POOR:
+                found.append(f"{row['outcome']}: pMSE {row['ratio']:.0f} times the expected one")
+        return [text for text in found if text]
+
+    def _finding(self, row: Mapping[Hashable, Any]) -> str:
+        """A sentence about one statistic of an outcome if cells are too far off, else an empty text."""
+        missed = self._missed(row).sort_values("std_diff", key=abs, ascending=False)
+        if row["misses"] > row["most"]:
+            return (
+                f"{quantity(row)}: {row['misses']} of {row['cells']} intervals miss the estimate of the file, chance "
+                f"allows {row['most']}; farthest: {self._named(missed[:FARTHEST])}"
+            )
+        far = missed[missed["std_diff"].abs() > norm.isf(RARE / (2 * max(row["cells"], 1)))]
+        return f"{quantity(row)}, farther than chance allows: {self._named(far[:FARTHEST])}" if len(far) else ""
+
+    def _named(self, cells: pd.DataFrame) -> str:
+        """The cells by name, with their distances."""
+        return ", ".join(map(off, named(cells, self.by), cells["std_diff"]))
+
+    def _missed(self, row: Mapping[Hashable, Any]) -> pd.DataFrame:
+        """The cells of one statistic of an outcome whose intervals miss the estimate of the file."""
+        cells = self._cells_of(row)
+        return cells[~cells["holds"].fillna(True).astype(bool)]
+
+    def _cells_of(self, row: Mapping[Hashable, Any]) -> pd.DataFrame:
+        """The cells of one statistic of an outcome."""
+        return self.cells[(self.cells["statistic"] == row["statistic"]) & (self.cells["outcome"] == row["outcome"])]
+
     def __str__(self) -> str:
-        lines = [line for row in self.summary.to_dict("records") for line in self._lines(row)]
+        found = self.findings
+        lines = ["What stands out:", *(f"  - {text}" for text in found)] if found else ["Nothing stands out."]
+        lines += [line for row in self.summary.to_dict("records") for line in self._lines(row)]
         for row in self.distributions.to_dict("records"):
             between = "" if np.isnan(row["between"]) else f" (two data sets of the release: {row['between']:.3f})"
             lines.append(
                 f"distribution of {row['outcome']}: file and release differ by at most {row['largest']:.3f}{between}"
             )
+        lines += [DISTANCE] if any("off by" in line for line in lines) else []
         together = self.pmse.iloc[-1]
         lines.append(f"pMSE {together['ratio']:.2f} times the expected one of all together: {PROPER}")
         if self.sampled:
@@ -185,7 +241,7 @@ class Comparison:
 
     def _lines(self, row: Mapping[Hashable, Any]) -> list[str]:
         """Lines of the printed comparison: how often the intervals of one statistic hold, and which cells they miss."""
-        rows = self.cells[(self.cells["statistic"] == row["statistic"]) & (self.cells["outcome"] == row["outcome"])]
+        rows, missed = self._cells_of(row), self._missed(row)
         text, judged, fixed = f"{quantity(row)}: ", int(row["cells"]), len(rows) - int(row["cells"])
         if judged:
             holding = judged - int(row["misses"])
@@ -198,15 +254,17 @@ class Comparison:
             text += f"{'; ' if judged else ''}{fixed} fixed by design, or without an interval"
         if rows["modelled"].any():
             text += f"; {int(rows['modelled'].sum())} of its cells are of variables that no noisy table counts together"
-        missed = rows[~rows["holds"].fillna(True).astype(bool)]
-        off = (missed["estimate_release"] - missed["estimate"]) / missed["se_release"]
-        cells = zip(named(missed, self.by), off, strict=True)
-        return [text, *(f"  {cell}: off by {x:+.1f} standard errors" for cell, x in cells)]
+        return [text, *(f"  {cell}" for cell in map(off, named(missed, self.by), missed["std_diff"]))]
 
 
 def quantity(row: Mapping[Hashable, Any]) -> str:
     """Name the statistic and outcome of a row of a table: "mean of income", or "count"."""
     return f"{row['statistic']} of {row['outcome']}" if row["outcome"] else str(row["statistic"])
+
+
+def off(cell: str, distance: float) -> str:
+    """The name of a cell with its distance to the file, which is missing if the release has no standard error."""
+    return f"{cell} off" + ("" if np.isnan(distance) else f" by {distance:+.1f}")
 
 
 def named(cells: pd.DataFrame, by: Sequence[str]) -> list[str]:
@@ -348,9 +406,9 @@ def _cells(own: pd.DataFrame, theirs: pd.DataFrame, by: list[str]) -> pd.DataFra
     exact = both["se_release"] <= ROUNDING * both["estimate_release"].abs()
     total = (both["statistic"] == "count") & (both["estimate_release"] > 0)  # public, and perhaps not the file's own
     fixed = exact & (total | (difference.abs() <= near))
-    se = both["se"].where(both["se"] > near)
+    se, se_release = (both[name].where(both[name] > near) for name in ("se", "se_release"))
     table = both.assign(
-        std_diff=difference / se,
+        std_diff=difference / se_release,
         overlap=overlap(both["file_low"], both["file_high"], both["ci_low"], both["ci_high"]),
         holds=(outside <= 0).astype("boolean").where(outside.notna() & ~fixed),
         se_ratio=both["se_release"] / se,
@@ -532,9 +590,26 @@ def _joint(release: Release, file: _Side, datasets: Sequence[_Side]) -> pd.DataF
     for first, second in pairs:
         measure, own = association(file.frame[first], file.frame[second], file.weights)
         theirs = [association(data.frame[first], data.frame[second], data.weights)[1] for data in datasets]
-        se = np.std(theirs, ddof=1) / np.sqrt(len(theirs)) if len(theirs) > 1 else np.nan
+        se = standard_error(np.array(theirs), pairs=release.measured is not None)
         rows.append((first, second, measure, own, np.mean(theirs), se))
     return pd.DataFrame(rows, columns=["first", "second", "measure", "file", "release", "se"])
+
+
+def standard_error(values: Floats, *, pairs: bool) -> float:
+    """Standard error of the mean of a statistic over m data sets that is due to synthesis, without the sampling error.
+
+    With ``pairs``, data sets 2k - 1 and 2k are from one draw of the parameters given noisy tables.  The variance is
+    then N + B / M, which includes the noise that all data sets share
+    (:data:`surveysynth.release.source.HOW_TO_COMBINE`).
+    Otherwise the variance is b / m (Reiter & Kinney 2012).  The result is NaN for a single data set.
+    """
+    if len(values) == 1:
+        return np.nan
+    if not pairs:
+        return float(np.std(values, ddof=1) / np.sqrt(len(values)))
+    two = values.reshape(-1, PAIR)
+    within, between = (np.diff(two) ** 2).mean() / 2, two.mean(axis=1).var(ddof=1)
+    return float(np.sqrt(max(0.0, between - within / 2) + between / len(two)))
 
 
 def association(first: pd.Series, second: pd.Series, weights: Floats) -> tuple[str, float]:

@@ -11,7 +11,7 @@ test_that("a release is compared with the file, whose estimates are those of the
   expect_equal(means$se[at], unname(SE(own)), tolerance = 1e-9)
   theirs <- subset(as.data.frame(tables(release, by = ~ stype, statistic = "mean")), stype != "all")
   there <- match(means$stype, theirs$stype)
-  expect_equal(means$std_diff, (theirs$estimate[there] - means$estimate) / means$se, tolerance = 1e-9)
+  expect_equal(means$std_diff, (theirs$estimate[there] - means$estimate) / theirs$se[there], tolerance = 1e-9)
   expect_identical(means$holds, theirs$ci_low[there] <= means$estimate & means$estimate <= theirs$ci_high[there])
   expect_output(print(beside), "Internal: computed from the confidential file")
 })

@@ -14,10 +14,11 @@ from .style import new_figure, save
 Floats = NDArray[np.float64]
 FILE, RELEASED, MISSED = "#555555", "#1f6f8b", "#c0392b"
 MOST = 4  # largest number of panels or pairs
+WIDE = 6.0  # standard errors that are shown on each side of 0, or more if a cell is farther off
 
 
 def estimate_differences(cells: pd.DataFrame, path: str | Path) -> Path:
-    """Draw the differences between release and file, in standard errors of the file, with a panel for each statistic.
+    """Draw the differences between release and file, in standard errors of the release, in a panel for each statistic.
 
     Parameters
     ----------
@@ -30,7 +31,7 @@ def estimate_differences(cells: pd.DataFrame, path: str | Path) -> Path:
     figure, axes = new_figure(1, max(len(panels), 1), (4.2 * max(len(panels), 1) + 0.6, 3.4))
     for ax, ((statistic, outcome), part) in zip(axes[0], panels, strict=False):
         holds = part["holds"].astype(bool).to_numpy()
-        low, high = ((part[c] - part["estimate"]) / part["se"] for c in ("ci_low", "ci_high"))
+        low, high = ((part[c] - part["estimate"]) / part["se_release"] for c in ("ci_low", "ci_high"))
         off, order = part["std_diff"].to_numpy(), np.argsort(part["std_diff"].to_numpy(), kind="stable")
         at = np.empty(len(part))
         at[order] = np.arange(len(part))
@@ -38,10 +39,12 @@ def estimate_differences(cells: pd.DataFrame, path: str | Path) -> Path:
             ax.vlines(at[which], low[which], high[which], color=color, lw=1, alpha=0.6)
             ax.scatter(at[which], off[which], s=10, color=color, zorder=3)
         ax.axhline(0, color=FILE, lw=1.2)
+        reach = max(WIDE, 1.1 * float(np.abs(off).max()))
+        ax.set_ylim(-reach, reach)
         ax.set_xticks([])
         ax.set_xlabel(f"cells, in order ({len(part)})")
         ax.set_title(f"{statistic} of {outcome}" if outcome else str(statistic), loc="left", fontsize=10)
-    axes[0, 0].set_ylabel("release less file,\nin standard errors of the file")
+    axes[0, 0].set_ylabel("release minus file,\nin standard errors of the release")
     return save(figure, path, "Estimates of the release with their 95% intervals; red: the file's estimate is outside")
 
 

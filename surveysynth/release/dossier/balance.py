@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import ROUND_FLOOR
+
 import pandas as pd
 
 from ...errors import PrivacyError
 from ...privacy.accounting.ledger import Ledger
+from ...privacy.accounting.sums import shown
 from ...publication.dossier_page import Block, Grid, Paragraph
 from .case import Case
 
@@ -22,12 +25,11 @@ def ledger_fault(case: Case, ledger: Ledger) -> str:
 
 
 def balance_line(ledger: Ledger | None) -> str:
-    """Describe in one line what a survey has spent."""
+    """Describe in one line what the releases of a survey have spent together."""
     if ledger is None:
-        return "not given"
-    spent = "unknown" if ledger.spent.blank is None else f"{ledger.spent.blank}"
-    cap = "no cap" if ledger.cap is None else f"cap {ledger.cap}, {ledger.left} left"
-    return f"{ledger.survey}: spent {spent}, {cap}"
+        return "not known: no ledger was given, so earlier releases about these people are not counted here"
+    cap = "no cap" if ledger.cap is None else f"cap {shown(ledger.cap)}, {shown(ledger.left, ROUND_FLOOR)} left"
+    return f"{ledger.survey}: spent {shown(ledger.spent.blank)}, {cap}"
 
 
 def balance(case: Case, ledger: Ledger | None) -> tuple[Block, ...]:

@@ -15,13 +15,14 @@ from warnings import warn
 from ...design.survey_design import SurveyDesign
 from ...privacy.accounting.ledger import Ledger
 from ...privacy.membership import MembershipAttack
-from ...publication.dossier_page import Dossier, Paragraph, Section, html, pdf
+from ...publication.dossier_page import Dossier, Grid, Paragraph, Section, html, pdf
 from ...storage import as_path, check_new, private_folder, whole_folder
 from ..charging import PUBLIC
 from ..comparison import compare
 from .balance import balance
 from .case import Case, Inside
-from .decision import decision, signatures
+from .decision import first_page, promise, released, signatures
+from .declared import declared
 from .evidence import compared, diagnostics
 from .published import assumptions, columns, guarantee, suppression, versions
 from .risks import Risks, risks_of_records
@@ -32,10 +33,6 @@ OPEN = "Public - made from the published files alone"
 NOTICE = (
     "NOT FOR PUBLICATION. The dossier is computed from the confidential file and names rows of single records. Its "
     "public twin is made by surveysynth dossier --public."
-)
-INSIDE = (
-    "The agency has looked at more than this before publication: risks of single records, and the release beside the "
-    "confidential file. That stays inside, as it is computed from confidential values."
 )
 
 
@@ -51,9 +48,11 @@ def dossier(
 ) -> Path:
     """Write the document that a disclosure review board signs before a release is published.  It is confidential.
 
-    The document lists what is public, the guarantee with its neighbours, the balance of the ledger, risks of records,
-    diagnostics, differences between the release and the confidential file, suppressed cells, versions and checksums.
-    It has boxes to tick for the assumptions, and space for signatures.
+    The first page says what is released, about whom, what an intruder can guess, which values were declared as public
+    (with space for who confirms each), the balance of the ledger, and what stands out.  The next pages have the
+    guarantee with its neighbours, risks of records with what a guess without the release reaches, diagnostics,
+    differences between the release and the confidential file, suppressed cells, assumptions, versions and checksums.
+    The last page is for decision and signatures.
 
     Parameters
     ----------
@@ -101,19 +100,19 @@ def dossier(
     risks, inside = Risks.computed(case, design), Inside.read(case.folder)
     with TemporaryDirectory() as scratch:
         sections = [
-            Section("What you decide", decision(case, comparison, risks, ledger, inside)),
-            Section("What is published, and why it may be", columns(case, sign=True)),
+            Section("What you decide", first_page(case, comparison, risks, ledger, inside)),
+            Section("What is published, and why it may be", columns(case), new_page=True),
             Section("The guarantee", (*guarantee(case), *balance(case, ledger))),
             Section("Risks of records", risks_of_records(risks, inside.records, case.release, attack, Path(scratch))),
             Section("Diagnostics of the fit", diagnostics(case, inside)),
-            Section("The release beside the confidential file", compared(comparison, Path(scratch))),
+            Section("The release compared with the confidential file", compared(comparison, Path(scratch))),
             Section("Suppression and quality", suppression(case)),
-            Section("Assumptions: tick what you have checked", assumptions(case, sign=True)),
+            Section("What the guarantee and the accuracy rest on", assumptions(case)),
             Section("Versions and checksums", versions(case, [Path(file) for file in files], sign=True)),
             Section("Decision and signatures", signatures(), new_page=True),
         ]
         made = Dossier(
-            f"Disclosure review: {case.title}", _subtitle(case), CONFIDENTIAL, f"manifest SHA-256 {case.seal[:16]}",
+            f"Disclosure review: {case.title}", _subtitle(), CONFIDENTIAL, f"manifest SHA-256 {case.seal[:16]}",
             True, tuple(sections),
         )  # fmt: skip
         page = html(made)
@@ -159,16 +158,19 @@ def public_dossier(path: str | Path, out: str | Path) -> Path:
     check_new(out)
     case = Case.read(as_path(path))
     sections = (
-        Section("What is published", columns(case, sign=False)),
+        Section(
+            "What is released, and how far it protects",
+            (Grid((), released(case)), *promise(case), declared(case.release, sign=False)),
+        ),
+        Section("What is published, and why it may be", columns(case)),
         Section("The guarantee", guarantee(case)),
         Section("Diagnostics of the fit", (Paragraph(case.release.privacy.verdict),)),
         Section("Suppression and quality", suppression(case)),
-        Section("What is assumed, and what epsilon does not cover", assumptions(case, sign=False)),
+        Section("What the guarantee and the accuracy rest on", assumptions(case)),
         Section("Versions and checksums", versions(case, [], sign=False)),
-        Section("What is not here", (Paragraph(INSIDE),)),
     )
     made = Dossier(
-        f"How this release protects: {case.title}", _subtitle(case), OPEN, f"manifest SHA-256 {case.seal[:16]}", False,
+        f"How this release protects: {case.title}", _subtitle(), OPEN, f"manifest SHA-256 {case.seal[:16]}", False,
         sections,
     )  # fmt: skip
     with whole_folder(out, mode=PUBLIC) as staging:
@@ -184,6 +186,6 @@ def _write(page: str, folder: Path) -> str:
     return pdf(page, folder / f"{NAME}.pdf")
 
 
-def _subtitle(case: Case) -> str:
+def _subtitle() -> str:
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return f"{case.release.m} synthetic data sets of {case.release.datasets[0].n:,} records. This document: {now}."
+    return f"This document: {now}."

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ...publication.dossier_page import Block, Grid, Paragraph, Picture
 from ...publication.figures.comparison import distribution_curves, estimate_differences, joint_grids
-from ..comparison import PROPER, SMOOTHED, Comparison, quantity
+from ..comparison import DISTANCE, PROPER, SMOOTHED, Comparison, named, quantity
 from .case import Case, Inside
 
 CELLS = 15  # number of cells that are shown
@@ -57,14 +57,14 @@ def _estimates(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
         Paragraph(
             "Does the release give what the file gives? Its 95% intervals should miss the file's own estimate in at "
             "most 5% of the cells, by chance. More misses than chance allows mean that the model is wrong there, and "
-            "that users would be misled. The last three columns are medians over the cells."
+            f"that users would be misled. {DISTANCE} The last three columns are medians over the cells."
         ),
         Grid(
-            ("estimate", "cells", "misses", "expected at most", "chance allows", "off, in se of the file",
+            ("estimate", "cells", "misses", "expected at most", "chance allows", "off by",
              "overlap of intervals", "se over the file's"), rows, numbers=7,
             title=f"By {', '.join(comparison.by) or 'no variable'}",
         ),
-        Picture(estimate_differences(comparison.cells, scratch / "estimates.svg"), "Release less file, cell by cell"),
+        Picture(estimate_differences(comparison.cells, scratch / "estimates.svg"), "Release minus file, cell by cell"),
     )  # fmt: skip
 
 
@@ -72,21 +72,18 @@ def _farthest(comparison: Comparison) -> tuple[Block, ...]:
     """List cells whose intervals miss the estimate of the file, then cells with the largest differences."""
     judged = comparison.cells[comparison.cells["std_diff"].notna()]
     holds, size = judged["holds"].fillna(True).astype(bool), -judged["std_diff"].abs()
+    shown = judged.iloc[np.lexsort((size, holds))].head(CELLS)
     rows = tuple(
-        (quantity(r), ", ".join(str(r[c]) for c in comparison.by) or "all",
+        (quantity(r), cell,
          *(_figures(r[c]) for c in ("estimate", "se", "estimate_release", "se_release")), f"{r['std_diff']:+.1f}",
          "" if pd.isna(r["holds"]) else "yes" if r["holds"] else "NO")
-        for r in judged.iloc[np.lexsort((size, holds))].head(CELLS).to_dict("records")
+        for r, cell in zip(shown.to_dict("records"), named(shown, comparison.by), strict=True)
     )  # fmt: skip
     return (
         Grid(
-            ("estimate", "cell", "file", "its se", "release", "its se", "off, in se of the file", "held"), rows,
+            ("estimate", "cell", "file", "its se", "release", "its se", "off by", "held"), rows,
             numbers=6,
             title=f"Misses, and the cells that are farthest off: {len(rows)} (all are in comparison/cells.csv)",
-        ),
-        Paragraph(
-            "A cell may be many standard errors of the file off and still be held: the release's own standard error is "
-            "larger there, and tells users so. A miss is a cell whose own interval does not tell them."
         ),
     )  # fmt: skip
 

@@ -1,6 +1,6 @@
 """The parts that a dossier and its public version share: columns, guarantee, suppression, assumptions, versions.
 
-The argument ``sign`` is True for the dossier.  The parts then also have internal facts and space for handwriting.
+The argument ``sign`` is True for the dossier.  The versions then include internal files.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ import numpy as np
 import pandas as pd
 
 from ..._version import __version__
-from ...publication.dossier_page import Block, Grid, Items, Paragraph, listed
+from ...publication.dossier_page import Block, Grid, Paragraph, listed
 from ...publication.footnotes import SUPPRESSED
 from ..checksums import described
-from ..contents import kept_columns
 from ..folder import MANIFEST
 from ..printed import printed
 from ..release import Release
@@ -27,14 +26,10 @@ from .case import Case
 PACKAGES = "numpy", "pandas", "scipy", "statsmodels", "samplics", "opendp", "cmdstanpy", "stanli"
 
 
-def columns(case: Case, *, sign: bool) -> tuple[Block, ...]:
+def columns(case: Case) -> tuple[Block, ...]:
     """List every column of the files, and the reason why it may be published."""
     release = case.release
-    rows = [(name, *_column(release, name)) for name in release.datasets[0].frame.columns]
-    room = "it is public because (fill in)" if sign else ""
-    kept = kept_columns(release)
-    grid = [(name, what, why, *(["" if name in kept else "-"] if sign else [])) for name, what, why in rows]
-    headings = ("column", "what is in the files", "why it may be", *([room] if sign else []))
+    rows = tuple((name, *_column(release, name)) for name in release.datasets[0].frame.columns)
     others = [
         "the number of records of every cell of these columns, and of the whole sample",
         "m, the model, its public settings and constants, epsilon, and this list: all are in public/manifest.json",
@@ -43,8 +38,8 @@ def columns(case: Case, *, sign: bool) -> tuple[Block, ...]:
         others.append(f"the names of the categories of {', '.join(release.categorical)}; who has which is not public")
     return (
         Paragraph(case.sentences[1]),
-        Grid(headings, tuple(grid), high=sign),
-        Paragraph("Public besides:"),
+        Grid(("column", "what is in the files", "why it may be"), rows),
+        Paragraph("Also public:"),
         listed(others),
         Paragraph("All files that are published are listed with their checksums in the section on versions."),
     )
@@ -77,7 +72,7 @@ def _column(release: Release, name: str) -> tuple[str, str]:
 def guarantee(case: Case) -> tuple[Block, ...]:
     """State the guarantee, the differences between files that it hides, and the settings of the release."""
     p = case.release.privacy
-    blocks: list[Block] = [Paragraph(case.sentences[0], strong=True), Paragraph(p.guarantee)]
+    blocks: list[Block] = [Paragraph(p.guarantee)]
     if p.neighbours:
         asked = "" if p.epsilon_requested is None else f"; asked for: {p.epsilon_requested:g}"
         blocks.append(Grid(
@@ -122,18 +117,16 @@ def suppression(case: Case) -> tuple[Block, ...]:
     )
 
 
-def assumptions(case: Case, *, sign: bool) -> tuple[Block, ...]:
+def assumptions(case: Case) -> tuple[Block, ...]:
     """List the assumptions, and everything that epsilon does not cover."""
     p = case.release.privacy
-    room = "Checked by, and how:" if sign else ""
-    not_covered = p.data_dependent or ["nothing"]
     return (
         Paragraph("The guarantee, and the accuracy of estimates, rest on this:"),
-        Items(tuple(p.assumptions), boxes=sign, room=room),
+        listed(p.assumptions),
         Paragraph(
             "Computed from the confidential file" + ("" if p.kind == "none" else ", and not covered by epsilon:")
         ),
-        Items(tuple(not_covered), boxes=sign),
+        listed(p.data_dependent or ["nothing"]),
     )
 
 

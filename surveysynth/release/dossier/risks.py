@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pandas as pd
 
 from ...design.discrete import is_label
 from ...design.survey_design import SurveyDesign
+from ...models.sequential import MISSING
 from ...privacy.membership import MembershipAttack
 from ...publication.dossier_page import Block, Grid, Paragraph, Picture
 from ...publication.figures.comparison import risk_histogram
@@ -25,7 +27,8 @@ BOUNDS = {
     "lipschitz": "unprotected bound of the log density", "bound": "bound after protection", "alpha": "privacy weight",
 }  # fmt: skip
 NO_RISKS = Paragraph(
-    "Risks of identification were not computed: they need internal/rows.csv and a synthesized number."
+    "Risks of identification were not computed: they need internal/rows.csv and a synthesized number that every record "
+    "has."
 )
 NO_FIT = Paragraph(
     "Membership: the release was drawn from noisy tables, so no records were fitted, and there is no fit to attack. "
@@ -41,10 +44,17 @@ NO_ATTACK = Paragraph(
 class Risks:
     """Risks of identification of the records in a release, for an intruder who knows the columns ``known``.
 
+<<<<<<< HEAD
     ``table`` has a row for each record of the confidential file: its position ``row``, the number of synthetic records
     that match it in the known columns (``pattern_size``), and three measures of risk.  Each measure is the largest over
     the numeric outcomes ``values``.  ``with_more`` has the same measures for an intruder who also knows the synthesized
     categorical outcomes ``also``.
+=======
+    ``table`` has the row and ``pattern_size`` of each record, and three measures of risk, each the largest over the
+    outcomes in ``values``.  ``with_more`` has the measures for an intruder who also knows the synthesized categories in
+    ``also``.  ``dealt`` and ``dealt_with_more`` have the same measures for files in which the outcomes of the
+    confidential file are dealt to the records at random: what a guess from the distribution of the whole file reaches.
+>>>>>>> e6
     """
 
     table: pd.DataFrame
@@ -52,32 +62,39 @@ class Risks:
     values: list[str]
     also: list[str]
     with_more: pd.DataFrame
+    dealt: pd.DataFrame
+    dealt_with_more: pd.DataFrame
 
     @classmethod
     def computed(cls, case: Case, design: SurveyDesign) -> Risks | None:
+<<<<<<< HEAD
         """Compute the risks of the records in a release.
 
         Return None if the release has no numeric outcome, or its folder lacks the order of the records.
         """
+=======
+        """Compute the risks.  Return None if the order of records, or a number that every record has, is missing."""
+>>>>>>> e6
         release = case.release
         frame = design.frame
-        values = [name for name in release.outcomes if name not in release.categorical and not is_label(frame[name])]
+        unasked = [name for name, value in release.method.get("elsewhere", {}).items() if value == MISSING]
+        numbers = [name for name in release.outcomes if name not in (*release.categorical, *unasked)]
+        values = [name for name in numbers if not is_label(frame[name])]
         if not values or not (case.folder / "internal" / "rows.csv").is_file():
             return None
         known = [c for c in release.predictors if not pd.api.types.is_float_dtype(frame[c].dtype)]
-        ordered = ordered_release(case.folder)
-
-        def measured(known: list[str]) -> pd.DataFrame:
-            found = {}
-            for name, measure in MEASURES.items():
-                each = [measure(frame, ordered, known=known, value=value, radius=RADIUS).to_numpy() for value in values]
-                found[name] = np.max(each, axis=0)
-            return pd.DataFrame(found)
-
+        ordered, also = ordered_release(case.folder), list(release.categorical)
         size = pattern_sizes(frame, ordered, known=known, value=values[0]).to_numpy()
-        table = measured(known).assign(row=np.arange(design.n), pattern_size=size)
-        also = list(release.categorical)
-        return cls(table, known, values, also, measured([*known, *also]) if also else pd.DataFrame())
+        table = _measured(frame, ordered, known, values).assign(row=np.arange(design.n), pattern_size=size)
+        own = frame.loc[table["identification"].notna().to_numpy(), [*known, *also, *values]].reset_index(drop=True)
+        own = own.assign(**{name: own[name].astype(str) for name in also})
+        dealt = _dealt(own, [*also, *values], release.m)
+        return cls(
+            table, known, values, also,
+            _measured(frame, ordered, [*known, *also], values) if also else pd.DataFrame(),
+            _measured(own, dealt, known, values),
+            _measured(own, dealt, [*known, *also], values, also) if also else pd.DataFrame(),
+        )  # fmt: skip
 
     @property
     def judged(self) -> pd.DataFrame:
@@ -88,6 +105,26 @@ class Risks:
     def knowledge(self) -> str:
         """The names of the columns that the intruder knows."""
         return ", ".join(self.known) or "nothing that is published"
+
+
+def _measured(
+    frame: pd.DataFrame, files: Release | list[pd.DataFrame], known: list[str], values: list[str],
+    synthesized: Sequence[str] = (),
+) -> pd.DataFrame:  # fmt: skip
+    """Return the measures of risk of each record, each the largest over the outcomes in ``values``."""
+    each = {
+        name: [measure(frame, files, known=known, value=value, synthesized=synthesized, radius=RADIUS)
+               for value in values]
+        for name, measure in MEASURES.items()
+    }  # fmt: skip
+    return pd.DataFrame({name: np.max(found, axis=0) for name, found in each.items()})
+
+
+def _dealt(frame: pd.DataFrame, outcomes: list[str], m: int) -> list[pd.DataFrame]:
+    """Return m files in which the outcomes of the records are exchanged at random among all records."""
+    rng = np.random.default_rng(0)
+    orders = [rng.permutation(len(frame)) for _ in range(m)]
+    return [frame.assign(**{name: frame[name].to_numpy()[order] for name in outcomes}) for order in orders]
 
 
 def risks_of_records(
@@ -119,7 +156,15 @@ def _identification(risks: Risks, records: pd.DataFrame | None, scratch: Path) -
         "(Hu, Savitsky & Williams 2022b, eq. 8; a record alone in its pattern has 0, for there is no other to be "
         "told from). Attribute: the share of the synthetic values of its pattern that are near its true one. "
         "Match: the probability that whoever takes one of these at random takes its own (Reiter & Mitra 2009). "
+        "Rows “without the release” say what the same intruder reaches who has only the distribution of the whole "
+        "file: the file's values are dealt to the records at random. "
         "These are measures of this one release; the guarantee of section 3 does not rest on them."
+    )
+    advice = Paragraph(
+        "What to do: a risk near its row “without the release” needs nothing, as the release tells of single records "
+        "no more than everybody may know. If identification or match is far above it, spend less epsilon, or merge "
+        f"levels of {risks.knowledge}, or synthesize one of these columns. If only the attribute risk is, the public "
+        "columns predict the value: ask whether that may be known of such a group."
     )
     more = Paragraph(
         f"Who knows the true {', '.join(risks.also)} too, synthesized in the files, "
@@ -127,21 +172,25 @@ def _identification(risks: Risks, records: pd.DataFrame | None, scratch: Path) -
         "own has another its risks of identification and match are 0."
     )
     alone = Paragraph(
-        f"Alone in a pattern of {risks.knowledge}: {int((risks.judged['pattern_size'] == 1).sum()):,} of the file. "
+        f"Records alone in their pattern of {risks.knowledge}: {int((risks.judged['pattern_size'] == 1).sum()):,}. "
         "Whoever knows these columns sees in the files that such a person is in the survey, with synthetic values. "
-        "That is public by declaration, and not protected."
+        "That is public by declaration, and not protected; merged levels avoid it."
     )
     drawn = risk_histogram(risks.judged[["identification", "attribute"]], scratch / "risks.svg")
     return [
-        measures, _quantiles(risks), *([more] if risks.also else []), alone, Picture(drawn, "Histograms of the risks"),
-        _most_at_risk(risks.judged, records),
+        measures, _quantiles(risks), advice, *([more] if risks.also else []), alone,
+        Picture(drawn, "Histograms of the risks"), _most_at_risk(risks, records),
     ]  # fmt: skip
 
 
 def _quantiles(risks: Risks) -> Grid:
-    more_known = risks.with_more.dropna()
-    measures = [(what, risks.judged[what]) for what in MEASURES]
-    measures += [(f"{what}, {', '.join(risks.also)} known too", more_known[what]) for what in more_known]
+    more_known, measures = risks.with_more.dropna(), []
+    for found, dealt, also in (
+        (risks.judged, risks.dealt, ""),
+        (more_known, risks.dealt_with_more, f", {', '.join(risks.also)} known too"),
+    ):
+        for what in MEASURES if len(found) else ():
+            measures += [(f"{what}{also}", found[what]), ("- without the release", dealt[what])]
     rows = [
         (what, f"{x.mean():.3f}", f"{x.median():.3f}", f"{x.quantile(0.9):.3f}", f"{x.max():.3f}",
          f"{(x > HIGH).sum():,} of {len(x):,}")
@@ -150,19 +199,27 @@ def _quantiles(risks: Risks) -> Grid:
     return Grid(("risk", "mean", "median", "90%", "largest", f"above {HIGH:g}"), tuple(rows), numbers=5)
 
 
+<<<<<<< HEAD
 def _most_at_risk(table: pd.DataFrame, records: pd.DataFrame | None) -> Grid:
     """List the records with the largest risk of identification, with other risks, and bounds of log densities."""
+=======
+def _most_at_risk(risks: Risks, records: pd.DataFrame | None) -> Grid:
+    """List the records with the largest risk of identification, with their other risks and their bounds."""
+    table = risks.judged.assign(**{f"dealt_{what}": risks.dealt[what].to_numpy() for what in MEASURES})
+>>>>>>> e6
     shown = table if records is None else table.merge(records, on="row", how="left")
     more = [c for c in BOUNDS if c in shown and shown[c].nunique() > 1]
+    measured = "identification", "dealt_identification", "attribute", "dealt_attribute"
     worst = shown.sort_values("identification", ascending=False, kind="stable").head(WORST)
     return Grid(
-        ("row of the file (from 0)", "records alike in what is known", "identification", "attribute", *more),
+        ("row of the file (from 0)", "records alike in what is known", "identification", "without the release",
+         "attribute", "without the release", *more),
         tuple(
-            (f"{int(r['row'])}", f"{int(r['pattern_size'])}", f"{r['identification']:.3f}", f"{r['attribute']:.3f}",
-             *(f"{r[c]:.3g}" for c in more))
+            (f"{int(r['row'])}", f"{int(r['pattern_size'])}",
+             *(f"{r[c]:.3f}" for c in measured), *(f"{r[c]:.3g}" for c in more))
             for r in worst.to_dict("records")
         ),
-        title="The records most at risk of identification", numbers=4 + len(more),
+        title="The records most at risk of identification", numbers=6 + len(more),
     )  # fmt: skip
 
 
