@@ -44,17 +44,12 @@ NO_ATTACK = Paragraph(
 class Risks:
     """Risks of identification of the records in a release, for an intruder who knows the columns ``known``.
 
-<<<<<<< HEAD
     ``table`` has a row for each record of the confidential file: its position ``row``, the number of synthetic records
     that match it in the known columns (``pattern_size``), and three measures of risk.  Each measure is the largest over
     the numeric outcomes ``values``.  ``with_more`` has the same measures for an intruder who also knows the synthesized
-    categorical outcomes ``also``.
-=======
-    ``table`` has the row and ``pattern_size`` of each record, and three measures of risk, each the largest over the
-    outcomes in ``values``.  ``with_more`` has the measures for an intruder who also knows the synthesized categories in
-    ``also``.  ``dealt`` and ``dealt_with_more`` have the same measures for files in which the outcomes of the
-    confidential file are dealt to the records at random: what a guess from the distribution of the whole file reaches.
->>>>>>> e6
+    categorical outcomes ``also``.  ``dealt`` and ``dealt_with_more`` have the same measures for files in which the
+    outcomes of the confidential file are dealt to the records at random: what a guess from the distribution of the
+    whole file reaches.
     """
 
     table: pd.DataFrame
@@ -67,14 +62,11 @@ class Risks:
 
     @classmethod
     def computed(cls, case: Case, design: SurveyDesign) -> Risks | None:
-<<<<<<< HEAD
         """Compute the risks of the records in a release.
 
-        Return None if the release has no numeric outcome, or its folder lacks the order of the records.
+        Return None if the release has no numeric outcome that every record has, or if its folder lacks the order of
+        the records.
         """
-=======
-        """Compute the risks.  Return None if the order of records, or a number that every record has, is missing."""
->>>>>>> e6
         release = case.release
         frame = design.frame
         unasked = [name for name, value in release.method.get("elsewhere", {}).items() if value == MISSING]
@@ -199,14 +191,9 @@ def _quantiles(risks: Risks) -> Grid:
     return Grid(("risk", "mean", "median", "90%", "largest", f"above {HIGH:g}"), tuple(rows), numbers=5)
 
 
-<<<<<<< HEAD
-def _most_at_risk(table: pd.DataFrame, records: pd.DataFrame | None) -> Grid:
-    """List the records with the largest risk of identification, with other risks, and bounds of log densities."""
-=======
 def _most_at_risk(risks: Risks, records: pd.DataFrame | None) -> Grid:
     """List the records with the largest risk of identification, with their other risks and their bounds."""
     table = risks.judged.assign(**{f"dealt_{what}": risks.dealt[what].to_numpy() for what in MEASURES})
->>>>>>> e6
     shown = table if records is None else table.merge(records, on="row", how="left")
     more = [c for c in BOUNDS if c in shown and shown[c].nunique() > 1]
     measured = "identification", "dealt_identification", "attribute", "dealt_attribute"
