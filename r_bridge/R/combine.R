@@ -65,10 +65,15 @@ on_designs <- function(release, f, counts = FALSE) {
   old <- options(survey.lonely.psu = release$manifest$design$lonely_psu)
   on.exit(options(old))
   results <- in_each(if (counts) release$count_designs else release$designs, f)
-  structure(results, redrawn = lapply(redrawn_designs(release), function(design) f(marked(design))))
+  structure(results, redrawn = lapply(redrawn_designs(release), function(design) f(marked(design))),
+            pairs = drawn_in_pairs(release))
 }
 
-# The first data set under other noise of the noisy tables that all data sets are drawn from; NULL where there are none.
+# Whether all data sets come from noisy tables, and share their noise: data sets 2k - 1 and 2k are of one draw.
+drawn_in_pairs <- function(release) !is.null(release$manifest$combining)
+
+# The first data set under other noise of the noisy tables that all data sets are drawn from; NULL where there are none, or
+# where Python cannot draw them.
 redrawn_designs <- function(release) {
   manifest <- release$manifest
   if (is.null(manifest$combining)) return(NULL)
@@ -79,11 +84,7 @@ redrawn_designs <- function(release) {
   if (!exists("redrawn", first$python)) {
     values <- tryCatch(
       in_folder(function(folder) frame_from_python("redrawn", folder, objects = list(python_release(first)))),
-      error = function(e) {
-        warning("standard errors leave out the noise that all data sets share, for which Python is needed: ",
-                sub("[.] Looked at:.*", "", conditionMessage(e)), call. = FALSE)
-        NULL
-      }
+      error = function(e) NULL
     )
     if (is.null(values)) return(NULL)
     first$python$redrawn <- values
@@ -181,7 +182,8 @@ MIcombine.surveysynth_results <- function(results, ...) {
 as_imputation_list <- function(release, counts = FALSE) {
   check_release(release)
   designs <- if (counts) release$count_designs else release$designs
-  structure(list(designs = designs, call = sys.call()), class = c("surveysynth_imputation_list", "svyimputationList"))
+  structure(list(designs = designs, call = sys.call(), pairs = drawn_in_pairs(release)),
+            class = c("surveysynth_imputation_list", "svyimputationList"))
 }
 
 # As survey's own method, which forgets the degrees of freedom, and lets a `design` within the call be the caller's.
@@ -192,7 +194,7 @@ with.surveysynth_imputation_list <- function(data, expr, fun, ...) {
     expr <- with_design(substitute(expr), caller)
     fun <- function(design, ...) eval(expr, list(design = design), caller)
   }
-  in_each(data$designs, function(design) fun(design, ...))
+  structure(in_each(data$designs, function(design) fun(design, ...)), pairs = data$pairs)
 }
 
 # Degrees of freedom of the designs; of svyglm() the residual ones, as its summary() has them, and of svyby() those of
@@ -304,13 +306,15 @@ svyby.surveysynth_design <- function(formula, by, design, ...) {
 #' summary(combine_release(with(release, svyglm(log(income) ~ region))))
 #' combine_release(with(release, svyciprop(~I(income > 60000))))
 #' combine_release(with(release, svyttest(log(income) ~ gender)))
-combine_release <- function(results, degf = attr(results, "degf"), redrawn = attr(results, "redrawn")) {
+combine_release <- function(results, degf = attr(results, "degf"), redrawn = attr(results, "redrawn"),
+                            pairs = attr(results, "pairs")) {
   if (inherits(results, c("surveysynth_release", "data.frame")) || !is.list(results) || !length(results)) {
     refuse("combine_release() takes results, one for each data set: ",
            "combine_release(with_release(release, svymean(~y, design)))")
   }
   if (is.null(degf)) degf <- Inf
-  if (all(vapply(results, inherits, NA, "htest"))) return(combine_tests(results, min(degf), redrawn))
+  pairs <- by_pairs(pairs, redrawn, length(results))
+  if (all(vapply(results, inherits, NA, "htest"))) return(combine_tests(results, min(degf), redrawn, pairs))
   each <- lapply(results, estimates_of)
   names <- unique(unlist(lapply(each, names)))
   if (!is.null(names(degf))) degf <- unname(degf[names])
@@ -334,12 +338,59 @@ combine_release <- function(results, degf = attr(results, "degf"), redrawn = att
     shared <- diag(noise) # Satterthwaite's degrees of freedom
     df <- ifelse(shared > 0, pmin(diag(variance)^2 / (plain^2 / df + shared^2 / (length(again) - 1)), degf), df)
   }
+  if (pairs) {
+    found <- of_pairs(ifelse(there, residual, NA))
+    M <- diag(found$M)
+    B <- diag(found$B)
+    variance[] <- within + shared_noise(found) + found$B / found$M
+    each_df <- ((1 + 1 / M) * B)^2 / (M - 1) + diag(found$w)^2 / M + diag(within)^2 / degf # w is half of the manual's
+    df <- ifelse(B > 0 | is.na(B), pmin(diag(variance)^2 / each_df, degf), degf)
+  }
   structure(
     list(coefficients = stats::setNames(mean_q, names), variance = variance, df = unname(df), m = m,
          degf = min(degf), groups = groups_of(results, names), model = model_of(results), each = each,
-         redrawn = again, limits = own_limits(results, names, diag(variance) - diag(within))),
+         redrawn = again, pairs = pairs, limits = own_limits(results, names, diag(variance) - diag(within))),
     class = "surveysynth_combined"
   )
+}
+
+# Whether the noise that all data sets share is estimated from their pairs, because there are none under other noise.
+by_pairs <- function(pairs, redrawn, m) {
+  if (!isTRUE(pairs) || length(redrawn)) return(FALSE)
+  if (m < 4) {
+    warning("standard errors leave out the noise that all data sets share: it takes Python, or 4 data sets or more, to ",
+            "estimate it", call. = FALSE)
+  }
+  m >= 4
+}
+
+# Of estimates (p x m, NA where there are none) in pairs of data sets of one draw: the covariance B of pair means, half the
+# covariance w within pairs, and the number M of pairs, for each two estimates.
+of_pairs <- function(q) {
+  first <- seq(1, ncol(q) - 1, by = 2)
+  half <- (q[, first, drop = FALSE] - q[, first + 1, drop = FALSE]) / 2
+  mean <- (q[, first, drop = FALSE] + q[, first + 1, drop = FALSE]) / 2
+  M <- tcrossprod(!is.na(half))
+  M[M < 2] <- NA
+  of <- function(x) tcrossprod(ifelse(is.na(x), 0, x))
+  list(B = of(mean - rowMeans(mean, na.rm = TRUE)) / (M - 1), w = of(half) / M, M = M)
+}
+
+# Covariance N of the noise that all data sets share: B - w / 2, with its variances, or 0 for those below 0, and with the
+# correlations from which negative eigenvalues are taken out.
+shared_noise <- function(found) {
+  N <- found$B - found$w
+  size <- sqrt(pmax(diag(N), 0))
+  R <- N / outer(size, size)
+  use <- which(size > 0)
+  R[which(size == 0), ] <- R[, which(size == 0)] <- 0
+  known <- !is.na(R)
+  R[!known] <- 0
+  if (length(use)) {
+    e <- eigen(R[use, use, drop = FALSE], symmetric = TRUE)
+    R[use, use] <- stats::cov2cor(e$vectors %*% (pmax(e$values, 0) * t(e$vectors)))
+  }
+  ifelse(known, outer(size, size) * R, NA)
 }
 
 FIXED <- 1e-12 # standard error over estimate that is rounding: the design or a known total fixes it
@@ -519,8 +570,11 @@ print.surveysynth_combined <- function(x, digits = 4, level = 0.95, ...) {
   if (all(x$m == x$m[1])) shown$m <- NULL
   print(shown, row.names = is.null(x$groups), ...)
   cat(sprintf("%g%% intervals, ", 100 * level), data_sets(x$m), "\n", sep = "")
+  if (isTRUE(x$pairs)) cat(BY_PAIRS, sep = "\n")
   invisible(x)
 }
+
+BY_PAIRS <- "The noise that all data sets share is estimated from pairs of data sets (?combine_release)"
 
 data_sets <- function(m) {
   if (max(m) == 1) "from 1 data set" else paste("combined over", max(m), "synthetic data sets")
@@ -548,7 +602,8 @@ summary.surveysynth_combined <- function(object, df = NULL, ...) {
   t <- ifelse(se > 0, object$coefficients / se, NA)
   p <- 2 * stats::pt(-abs(t), ifelse(df > 0, df, NA))
   table <- cbind(Estimate = object$coefficients, "Std. Error" = se, df = df, "t value" = t, "Pr(>|t|)" = p)
-  structure(list(coefficients = table, formula = object$model$formula, family = object$model$family, m = object$m),
+  structure(list(coefficients = table, formula = object$model$formula, family = object$model$family, m = object$m,
+                 pairs = object$pairs),
             class = "summary.surveysynth_combined")
 }
 
@@ -566,6 +621,7 @@ print.summary.surveysynth_combined <- function(x, digits = max(3, getOption("dig
                       na.print = "", ...)
   cat("t tests on ", if (length(unique(df)) == 1) df[1] else paste(df[which.min(table[, "df"])], "to",
       df[which.max(table[, "df"])]), " degrees of freedom\n", sep = "")
+  if (isTRUE(x$pairs)) cat(BY_PAIRS, sep = "\n")
   invisible(x)
 }
 
@@ -593,5 +649,6 @@ svycontrast.surveysynth_combined <- function(stat, contrasts, ...) {
            "each data set, with_release(release, svycontrast(svymean(~y, design), ...))")
   }
   contrast <- function(result) survey::svycontrast(result, contrasts, ...)
-  combine_release(lapply(stat$each, contrast), degf = stat$degf, redrawn = lapply(stat$redrawn, contrast))
+  combine_release(lapply(stat$each, contrast), degf = stat$degf, redrawn = lapply(stat$redrawn, contrast),
+                  pairs = stat$pairs)
 }
