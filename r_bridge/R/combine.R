@@ -243,13 +243,26 @@ svyby.surveysynth_design <- function(formula, by, design, ...) {
 #' domain), there is no combined variance. Covariances are those of the results: `svyby()` has them with
 #' `covmat = TRUE`, quantiles have none, and where they are not known they are `NA`.
 #'
+#' @section The noise that all data sets share:
+#' The data sets of a [strict()] release are drawn from noisy tables, whose noise moves all of them together. Its variance N is
+#' added, `T = mean(u) + b / m + N`. Python makes data set 1 again under 24 other draws of the noise, and N is the variance
+#' over these. Where there is no Python, N comes from the data sets alone, as the manifest says: data sets 1 and 2, 3 and 4,
+#' ... are pairs of one draw. Let w be half the mean squared difference within pairs, and B the variance of the M = m / 2 pair
+#' means. Then `N = max(0, B - w / 2)` and `T = mean(u) + N + B / M`. Of several estimates N is the covariance with these
+#' variances; negative eigenvalues of its correlations are set to 0. A pair that lacks an estimate in one data set is left out
+#' of B and w; with fewer than two pairs there is no variance. The printed result says which way N was found: the way of pairs
+#' has fewer degrees of freedom, so it is the less precise one. Of fewer than 4 data sets there is no N without Python, as a
+#' warning says. `combine_release(results, redrawn = NULL)` takes the way of pairs where there is Python.
+#'
 #' @section Degrees of freedom:
 #' Intervals and t tests have `(m - 1) (1 + mean(u) / (b / m))^2` degrees of freedom, at most those of the design, `degf`:
 #' the least of the data sets, each the number of PSUs less the number of strata, as `survey::degf()` counts them. Of
 #' `svyglm()` these are the residual ones, of `svyby()` those of the PSUs and strata that hold the domain, whatever the
 #' terms of `by` are. An estimate on a `subset()` without `svyby()` has those of the whole design: give `degf`. A list of
 #' results that [with_release()] did not make has no limit, `Inf`, unless you give `degf`. `confint(df = )` and
-#' `summary(df = )` take others. Where there are 0, as in a domain of one PSU, there is no interval.
+#' `summary(df = )` take others. Where there are 0, as in a domain of one PSU, there is no interval. With the noise of a
+#' strict release they are Satterthwaite's; by pairs, `T^2 / (((1 + 1 / M) B)^2 / (M - 1) + (w / 2)^2 / M + mean(u)^2 / degf)`,
+#' at most `degf`.
 #'
 #' @section Intervals:
 #' They are symmetric, but for statistics that have intervals of their own.
@@ -280,8 +293,10 @@ svyby.surveysynth_design <- function(formula, by, design, ...) {
 #' @param degf Degrees of freedom of the design, or a vector of those of every coefficient, by name; known to results from
 #'   [with_release()] and `with()`.
 #' @param redrawn The same results for data sets under other noise, as a [strict()] release has it; known
-#'   to results from [with_release()] and `with()`. That noise moves all data sets together: the variance over these is
-#'   added.
+#'   to results from [with_release()] and `with()`.
+#' @param pairs Whether data sets 1 and 2, 3 and 4, ... are pairs of one draw from noisy tables, as in a [strict()] release;
+#'   known to results from [with_release()] and `with()`. For a list of results of your own from such a release write
+#'   `TRUE`. It has no effect where there is `redrawn`.
 #' @return An object of class `surveysynth_combined`, with methods for `coef()`, `vcov()`, `SE()`, `confint()`,
 #'   `summary()` (with t and p values), `plot()`, survey's `svycontrast()`, `tidy()`, `glance()` and `autoplot()` (see
 #'   [tidy.surveysynth_combined()]), [wald_test()], and for regressions

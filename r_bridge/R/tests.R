@@ -6,7 +6,8 @@
 #' F = q' U^-1 q / (p (1 + r)), where q and U are the means of estimates and covariances, r = tr(B U^-1) / (m p), and B is
 #' the covariance between data sets; on p and w degrees of freedom, with t = p (m - 1) and w = 4 + (t - 4) (1 + (1 - 2 / t)
 #' / r)^2 where t > 4, else t (1 + 1 / p) (1 + 1 / r)^2 / 2; at most those of the design (Reiter 2005, section 2). The
-#' covariance of noise that all data sets share is added to B / m.
+#' covariance of noise that all data sets share is added to B / m; where it is estimated from pairs of data sets (see
+#' [combine_release()]), r = tr(B U^-1) / (M p) + max(0, tr((B - w / 2) U^-1) / p), and t = p (M - 1).
 #'
 #' @param object From [combine_release()].
 #' @param terms Terms of the model as a formula, `~ stype`, or names of coefficients; default all but the intercept.
