@@ -219,16 +219,29 @@ unmarked <- function(design) {
 }
 
 # Degrees of freedom of every coefficient of a svyby(), which come statistic by statistic: those of a subset of the
-# design, whatever the terms of `by`.
+# design, whatever the terms of `by`. Of shares the number of records, too; and that glm.fit() warns of a share of 0 or 1,
+# which it fits, is nothing that the user can change.
 #' @exportS3Method survey::svyby
 svyby.surveysynth_design <- function(formula, by, design, ...) {
-  result <- NextMethod()
+  held <- list()
+  result <- withCallingHandlers(NextMethod(), warning = function(w) {
+    if (grepl("^glm.fit: ", conditionMessage(w))) {
+      held[[length(held) + 1]] <<- w
+      invokeRestart("muffleWarning")
+    }
+  })
+  share <- is_share(result)
+  if (!share) for (w in held) warning(w)
   terms <- if (inherits(by, "formula")) stats::model.frame(by, stats::model.frame(design), na.action = stats::na.pass) else by
   keys <- function(groups) do.call(paste, c(unname(lapply(as.data.frame(groups), as.character)), sep = "\r"))
   domain <- keys(terms)
   rows <- keys(as.data.frame(result)[attr(result, "svyby")$margins])
   degf <- vapply(rows, function(row) as.numeric(survey::degf(design[which(domain == row), ])), 0)
   named <- names(stats::coef(result))
+  if (share) {
+    there <- stats::complete.cases(stats::model.frame(formula, stats::model.frame(design), na.action = stats::na.pass))
+    attr(result, "records") <- stats::setNames(vapply(rows, function(row) sum(there & domain == row), 0), named)
+  }
   structure(result, degf = stats::setNames(rep_len(degf, length(named)), named))
 }
 
@@ -269,7 +282,8 @@ svyby.surveysynth_design <- function(formula, by, design, ...) {
 #' * `svyciprop()`, by itself and as `FUN` of `svyby()`: on the scale of its method (`"logit"`, `"xlogit"`, `"asin"` or
 #'   `"mean"`), with the combined estimate, variance and degrees of freedom; under `"logit"` logit(p) plus or minus
 #'   t sqrt(T) / (p (1 - p)), as in [tables()]. No limit is below 0 or above 1. `"likelihood"` and `"beta"` have no such
-#'   scale and are refused.
+#'   scale and are refused. A share of 0 or 1 in all data sets has the limits of Clopper and Pearson in `svyby()`, as in
+#'   [tables()], and no interval in `svyciprop()` by itself, which keeps no number of records.
 #' * `svyquantile()`, and `svyby(FUN = svyquantile, vartype = c("se", "ci"))`: each side has its own width. Its square is
 #'   the mean over data sets of the squared distance from the estimate to the limit, over that of t, and b / m (square
 #'   and add, Newcombe 1998). Without `"ci"` `svyby()` has symmetric ones, as in survey.
@@ -361,10 +375,12 @@ combine_release <- function(results, degf = attr(results, "degf"), redrawn = att
     each_df <- ((1 + 1 / M) * B)^2 / (M - 1) + diag(found$w)^2 / M + diag(within)^2 / degf # w is half of the manual's
     df <- ifelse(B > 0 | is.na(B), pmin(diag(variance)^2 / each_df, degf), degf)
   }
+  extreme <- all(vapply(results, is_share, NA)) && any(mean_q %in% 0:1)
+  notes <- c(if (pairs) BY_PAIRS, if (extreme && is.null(records_in(results, names))) NO_RECORDS)
   structure(
     list(coefficients = stats::setNames(mean_q, names), variance = variance, df = unname(df), m = m,
          degf = min(degf), groups = groups_of(results, names), model = model_of(results), each = each,
-         redrawn = again, pairs = pairs, limits = own_limits(results, names, diag(variance) - diag(within))),
+         redrawn = again, pairs = pairs, notes = notes, limits = own_limits(results, names, diag(variance) - diag(within))),
     class = "surveysynth_combined"
   )
 }
@@ -426,6 +442,11 @@ estimates_of <- function(result) {
   }
   if (is.null(names(q))) names(q) <- paste0("V", seq_along(q))
   if (inherits(result, "svyby") && is.null(attr(result, "var"))) u[row(u) != col(u)] <- NA
+  if (is_share(result)) { # svyciprop() ends near 0 and 1, where nobody or everybody is a case
+    extreme <- which(q < NOBODY | q > 1 - NOBODY)
+    q[extreme] <- round(q[extreme])
+    u[extreme, ] <- u[, extreme] <- 0
+  }
   statistic_of(stats::setNames(as.vector(q), names(q)), u)
 }
 
@@ -553,7 +574,7 @@ confint.surveysynth_combined <- function(object, parm, level = 0.95, df = NULL, 
   t <- stats::qt(0.5 + level / 2, ifelse(df > 0, df, NA)) # no degrees of freedom, no interval
   se <- SE.surveysynth_combined(object)
   limits <- if (is.null(object$limits)) symmetric else object$limits
-  found <- limits(object$coefficients, se, t)
+  found <- limits(object$coefficients, se, t, level)
   dimnames(found) <- list(names(object$coefficients), sprintf("%g %%", 100 * c(0.5 - level / 2, 0.5 + level / 2)))
   if (missing(parm)) found else found[parm, , drop = FALSE]
 }
@@ -585,10 +606,12 @@ print.surveysynth_combined <- function(x, digits = 4, level = 0.95, ...) {
   if (all(x$m == x$m[1])) shown$m <- NULL
   print(shown, row.names = is.null(x$groups), ...)
   cat(sprintf("%g%% intervals, ", 100 * level), data_sets(x$m), "\n", sep = "")
-  if (isTRUE(x$pairs)) cat(BY_PAIRS, sep = "\n")
+  if (length(x$notes)) cat(x$notes, sep = "\n")
   invisible(x)
 }
 
+NO_RECORDS <- paste("A share of 0 or 1 has no interval, as svyciprop() keeps no number of records; svyby(..., FUN = svyciprop)",
+                    "has one")
 BY_PAIRS <- "The noise that all data sets share is estimated from pairs of data sets (?combine_release)"
 
 data_sets <- function(m) {
@@ -618,7 +641,7 @@ summary.surveysynth_combined <- function(object, df = NULL, ...) {
   p <- 2 * stats::pt(-abs(t), ifelse(df > 0, df, NA))
   table <- cbind(Estimate = object$coefficients, "Std. Error" = se, df = df, "t value" = t, "Pr(>|t|)" = p)
   structure(list(coefficients = table, formula = object$model$formula, family = object$model$family, m = object$m,
-                 pairs = object$pairs),
+                 notes = object$notes),
             class = "summary.surveysynth_combined")
 }
 
@@ -636,7 +659,7 @@ print.summary.surveysynth_combined <- function(x, digits = max(3, getOption("dig
                       na.print = "", ...)
   cat("t tests on ", if (length(unique(df)) == 1) df[1] else paste(df[which.min(table[, "df"])], "to",
       df[which.max(table[, "df"])]), " degrees of freedom\n", sep = "")
-  if (isTRUE(x$pairs)) cat(BY_PAIRS, sep = "\n")
+  if (length(x$notes)) cat(x$notes, sep = "\n")
   invisible(x)
 }
 

@@ -102,7 +102,7 @@ on_response <- function(link, family) {
   found <- back(link, slope)
   found$each <- lapply(link$each, of_each)
   found$redrawn <- lapply(link$redrawn, of_each)
-  found$limits <- function(estimate, se_of_response, t) {
+  found$limits <- function(estimate, se_of_response, t, ...) {
     ends <- family$linkinv(symmetric(eta, se, t))
     cbind(pmin(ends[, 1], ends[, 2]), pmax(ends[, 1], ends[, 2])) # of an inverse link the ends change places
   }
