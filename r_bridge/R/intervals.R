@@ -71,7 +71,8 @@ method_in <- function(result) {
 # The method of svyciprop(), which its results do not name: the scale on which their intervals are symmetric.
 method_of <- function(results) {
   inner <- function(share) share > NOBODY && share < 1 - NOBODY
-  known <- Filter(function(result) all(is.finite(attr(result, "ci"))) && attr(result, "var") > 0 && inner(stats::coef(result)), results)
+  has_interval <- function(result) all(is.finite(attr(result, "ci"))) && attr(result, "var") > 0 && inner(stats::coef(result))
+  known <- Filter(has_interval, results)
   for (method in names(SHARE_SCALES)) {
     if (all(vapply(known, symmetric_on, NA, SHARE_SCALES[[method]]))) return(method)
   }

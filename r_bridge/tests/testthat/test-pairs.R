@@ -27,7 +27,7 @@ test_that("variances and degrees of freedom from pairs of data sets are those of
   expect_output(print(summary(combined)), "all data sets share is estimated from pairs")
   means <- rbind(c(4, 6, 1.5), c(9.5, 6, 7)) # by hand: covariances of pair means, and of halves of differences
   half <- rbind(c(-1, -2, -0.5), c(0.5, 2, -2))
-  expected <- mean(c(1.1, 1.2, 1.3, 1.4, 1.5, 1.6)) * 0.5 + cov(means[1, ], means[2, ]) * (1 + 1 / 3) - sum(half[1, ] * half[2, ]) / 3
+  expected <- 1.35 * 0.5 + cov(means[1, ], means[2, ]) * (1 + 1 / 3) - sum(half[1, ] * half[2, ]) / 3
   expect_equal(vcov(combined)[1, 2], expected, tolerance = 1e-12)
   expect_output(print(combine_release(results_of(q, u))), "data sets$")
 })
@@ -94,8 +94,8 @@ test_that("fewer than four data sets have too few pairs, as a warning says", {
   expect_equal(vcov(few), vcov(combine_release(results_of(q, u[1:3]))))
 })
 
-# A strict release of 40 data sets, so of M = 20 pairs, with much noise. It has 2000 records, as N by Python is what moves one data
-# set whose random numbers are kept: of few records in a domain it is more than what all data sets share.
+# A strict release of 40 data sets, so of M = 20 pairs, with much noise. It has 2000 records, as N by Python is what moves
+# one data set whose random numbers are kept: of few records in a domain it is more than what all data sets share.
 strict_release <- local({
   made <- NULL
   function() {
