@@ -674,7 +674,7 @@ REFUSED = {
     "subset of clusters": (f"subset({CLUS1}, dnum > 300)", "a subset of a design"),
     "subset of the second stage": (f"({CLUS2.format('~fpc1 + fpc2')})[-2]", "a subset of a design"),
     "subset of a calibrated one": (f"subset(postStratify({CLUS1}, ~stype, xtabs(~stype, apipop)), stype == 'E')",
-        "with weights of 0 .a subset"),
+        "a subset of a calibrated design.* cannot be carried over; take the whole design, .* where = ~ condition"),
     "subset of ppsmat": (f"subset({PPS.format('ppsmat(election_jointprob)')}, Bush > 1000)", "with weights of 0"),
     "later strata": ("svydesign(~dnum + snum, strata = ~sch.wide + stype, weights = ~pw, data = apiclus2, nest = TRUE)",
         "with strata at a later stage"),

@@ -65,10 +65,15 @@ on_designs <- function(release, f, counts = FALSE) {
   old <- options(survey.lonely.psu = release$manifest$design$lonely_psu)
   on.exit(options(old))
   results <- in_each(if (counts) release$count_designs else release$designs, f)
-  structure(results, redrawn = lapply(redrawn_designs(release), function(design) f(marked(design))))
+  structure(results, redrawn = lapply(redrawn_designs(release), function(design) f(marked(design))),
+            pairs = drawn_in_pairs(release))
 }
 
-# The first data set under other noise of the noisy tables that all data sets are drawn from; NULL where there are none.
+# Whether all data sets come from noisy tables, and share their noise: data sets 2k - 1 and 2k are of one draw.
+drawn_in_pairs <- function(release) !is.null(release$manifest$combining)
+
+# The first data set under other noise of the noisy tables that all data sets are drawn from; NULL where there are none, or
+# where Python cannot draw them.
 redrawn_designs <- function(release) {
   manifest <- release$manifest
   if (is.null(manifest$combining)) return(NULL)
@@ -79,11 +84,7 @@ redrawn_designs <- function(release) {
   if (!exists("redrawn", first$python)) {
     values <- tryCatch(
       in_folder(function(folder) frame_from_python("redrawn", folder, objects = list(python_release(first)))),
-      error = function(e) {
-        warning("standard errors leave out the noise that all data sets share, for which Python is needed: ",
-                sub("[.] Looked at:.*", "", conditionMessage(e)), call. = FALSE)
-        NULL
-      }
+      error = function(e) NULL
     )
     if (is.null(values)) return(NULL)
     first$python$redrawn <- values
@@ -181,7 +182,8 @@ MIcombine.surveysynth_results <- function(results, ...) {
 as_imputation_list <- function(release, counts = FALSE) {
   check_release(release)
   designs <- if (counts) release$count_designs else release$designs
-  structure(list(designs = designs, call = sys.call()), class = c("surveysynth_imputation_list", "svyimputationList"))
+  structure(list(designs = designs, call = sys.call(), pairs = drawn_in_pairs(release)),
+            class = c("surveysynth_imputation_list", "svyimputationList"))
 }
 
 # As survey's own method, which forgets the degrees of freedom, and lets a `design` within the call be the caller's.
@@ -192,7 +194,7 @@ with.surveysynth_imputation_list <- function(data, expr, fun, ...) {
     expr <- with_design(substitute(expr), caller)
     fun <- function(design, ...) eval(expr, list(design = design), caller)
   }
-  in_each(data$designs, function(design) fun(design, ...))
+  structure(in_each(data$designs, function(design) fun(design, ...)), pairs = data$pairs)
 }
 
 # Degrees of freedom of the designs; of svyglm() the residual ones, as its summary() has them, and of svyby() those of
@@ -217,16 +219,29 @@ unmarked <- function(design) {
 }
 
 # Degrees of freedom of every coefficient of a svyby(), which come statistic by statistic: those of a subset of the
-# design, whatever the terms of `by`.
+# design, whatever the terms of `by`. Of shares the number of records, too; and that glm.fit() warns of a share of 0 or 1,
+# which it fits, is nothing that the user can change.
 #' @exportS3Method survey::svyby
 svyby.surveysynth_design <- function(formula, by, design, ...) {
-  result <- NextMethod()
+  held <- list()
+  result <- withCallingHandlers(NextMethod(), warning = function(w) {
+    if (grepl("^glm.fit: ", conditionMessage(w))) {
+      held[[length(held) + 1]] <<- w
+      invokeRestart("muffleWarning")
+    }
+  })
+  share <- is_share(result)
+  if (!share) for (w in held) warning(w)
   terms <- if (inherits(by, "formula")) stats::model.frame(by, stats::model.frame(design), na.action = stats::na.pass) else by
   keys <- function(groups) do.call(paste, c(unname(lapply(as.data.frame(groups), as.character)), sep = "\r"))
   domain <- keys(terms)
   rows <- keys(as.data.frame(result)[attr(result, "svyby")$margins])
   degf <- vapply(rows, function(row) as.numeric(survey::degf(design[which(domain == row), ])), 0)
   named <- names(stats::coef(result))
+  if (share) {
+    there <- stats::complete.cases(stats::model.frame(formula, stats::model.frame(design), na.action = stats::na.pass))
+    attr(result, "records") <- stats::setNames(vapply(rows, function(row) sum(there & domain == row), 0), named)
+  }
   structure(result, degf = stats::setNames(rep_len(degf, length(named)), named))
 }
 
@@ -241,20 +256,34 @@ svyby.surveysynth_design <- function(formula, by, design, ...) {
 #' domain), there is no combined variance. Covariances are those of the results: `svyby()` has them with
 #' `covmat = TRUE`, quantiles have none, and where they are not known they are `NA`.
 #'
+#' @section The noise that all data sets share:
+#' The data sets of a [strict()] release are drawn from noisy tables, whose noise moves all of them together. Its variance N is
+#' added, `T = mean(u) + b / m + N`. Python makes data set 1 again under 24 other draws of the noise, and N is the variance
+#' over these. Where there is no Python, N comes from the data sets alone, as the manifest says: data sets 1 and 2, 3 and 4,
+#' ... are pairs of one draw. Let w be half the mean squared difference within pairs, and B the variance of the M = m / 2 pair
+#' means. Then `N = max(0, B - w / 2)` and `T = mean(u) + N + B / M`. Of several estimates N is the covariance with these
+#' variances; negative eigenvalues of its correlations are set to 0. A pair that lacks an estimate in one data set is left out
+#' of B and w; with fewer than two pairs there is no variance. The printed result says which way N was found: the way of pairs
+#' has fewer degrees of freedom, so it is the less precise one. Of fewer than 4 data sets there is no N without Python, as a
+#' warning says. `combine_release(results, redrawn = NULL)` takes the way of pairs where there is Python.
+#'
 #' @section Degrees of freedom:
 #' Intervals and t tests have `(m - 1) (1 + mean(u) / (b / m))^2` degrees of freedom, at most those of the design, `degf`:
 #' the least of the data sets, each the number of PSUs less the number of strata, as `survey::degf()` counts them. Of
 #' `svyglm()` these are the residual ones, of `svyby()` those of the PSUs and strata that hold the domain, whatever the
 #' terms of `by` are. An estimate on a `subset()` without `svyby()` has those of the whole design: give `degf`. A list of
 #' results that [with_release()] did not make has no limit, `Inf`, unless you give `degf`. `confint(df = )` and
-#' `summary(df = )` take others. Where there are 0, as in a domain of one PSU, there is no interval.
+#' `summary(df = )` take others. Where there are 0, as in a domain of one PSU, there is no interval. With the noise of a
+#' strict release they are Satterthwaite's; by pairs, `T^2 / (((1 + 1 / M) B)^2 / (M - 1) + (w / 2)^2 / M + mean(u)^2 / degf)`,
+#' at most `degf`.
 #'
 #' @section Intervals:
 #' They are symmetric, but for statistics that have intervals of their own.
 #' * `svyciprop()`, by itself and as `FUN` of `svyby()`: on the scale of its method (`"logit"`, `"xlogit"`, `"asin"` or
 #'   `"mean"`), with the combined estimate, variance and degrees of freedom; under `"logit"` logit(p) plus or minus
 #'   t sqrt(T) / (p (1 - p)), as in [tables()]. No limit is below 0 or above 1. `"likelihood"` and `"beta"` have no such
-#'   scale and are refused.
+#'   scale and are refused. A share of 0 or 1 in all data sets has the limits of Clopper and Pearson in `svyby()`, as in
+#'   [tables()], and no interval in `svyciprop()` by itself, which keeps no number of records.
 #' * `svyquantile()`, and `svyby(FUN = svyquantile, vartype = c("se", "ci"))`: each side has its own width. Its square is
 #'   the mean over data sets of the squared distance from the estimate to the limit, over that of t, and b / m (square
 #'   and add, Newcombe 1998). Without `"ci"` `svyby()` has symmetric ones, as in survey.
@@ -278,8 +307,10 @@ svyby.surveysynth_design <- function(formula, by, design, ...) {
 #' @param degf Degrees of freedom of the design, or a vector of those of every coefficient, by name; known to results from
 #'   [with_release()] and `with()`.
 #' @param redrawn The same results for data sets under other noise, as a [strict()] release has it; known
-#'   to results from [with_release()] and `with()`. That noise moves all data sets together: the variance over these is
-#'   added.
+#'   to results from [with_release()] and `with()`.
+#' @param pairs Whether data sets 1 and 2, 3 and 4, ... are pairs of one draw from noisy tables, as in a [strict()] release;
+#'   known to results from [with_release()] and `with()`. For a list of results of your own from such a release write
+#'   `TRUE`. It has no effect where there is `redrawn`.
 #' @return An object of class `surveysynth_combined`, with methods for `coef()`, `vcov()`, `SE()`, `confint()`,
 #'   `summary()` (with t and p values), `plot()`, survey's `svycontrast()`, `tidy()`, `glance()` and `autoplot()` (see
 #'   [tidy.surveysynth_combined()]), [wald_test()], and for regressions
@@ -304,13 +335,15 @@ svyby.surveysynth_design <- function(formula, by, design, ...) {
 #' summary(combine_release(with(release, svyglm(log(income) ~ region))))
 #' combine_release(with(release, svyciprop(~I(income > 60000))))
 #' combine_release(with(release, svyttest(log(income) ~ gender)))
-combine_release <- function(results, degf = attr(results, "degf"), redrawn = attr(results, "redrawn")) {
+combine_release <- function(results, degf = attr(results, "degf"), redrawn = attr(results, "redrawn"),
+                            pairs = attr(results, "pairs")) {
   if (inherits(results, c("surveysynth_release", "data.frame")) || !is.list(results) || !length(results)) {
     refuse("combine_release() takes results, one for each data set: ",
            "combine_release(with_release(release, svymean(~y, design)))")
   }
   if (is.null(degf)) degf <- Inf
-  if (all(vapply(results, inherits, NA, "htest"))) return(combine_tests(results, min(degf), redrawn))
+  pairs <- by_pairs(pairs, redrawn, length(results))
+  if (all(vapply(results, inherits, NA, "htest"))) return(combine_tests(results, min(degf), redrawn, pairs))
   each <- lapply(results, estimates_of)
   names <- unique(unlist(lapply(each, names)))
   if (!is.null(names(degf))) degf <- unname(degf[names])
@@ -334,12 +367,61 @@ combine_release <- function(results, degf = attr(results, "degf"), redrawn = att
     shared <- diag(noise) # Satterthwaite's degrees of freedom
     df <- ifelse(shared > 0, pmin(diag(variance)^2 / (plain^2 / df + shared^2 / (length(again) - 1)), degf), df)
   }
+  if (pairs) {
+    found <- of_pairs(ifelse(there, residual, NA))
+    M <- diag(found$M)
+    B <- diag(found$B)
+    variance[] <- within + shared_noise(found) + found$B / found$M
+    each_df <- ((1 + 1 / M) * B)^2 / (M - 1) + diag(found$w)^2 / M + diag(within)^2 / degf # w is half of the manual's
+    df <- ifelse(B > 0 | is.na(B), pmin(diag(variance)^2 / each_df, degf), degf)
+  }
+  extreme <- all(vapply(results, is_share, NA)) && any(mean_q %in% 0:1)
+  notes <- c(if (pairs) BY_PAIRS, if (extreme && is.null(records_in(results, names))) NO_RECORDS)
   structure(
     list(coefficients = stats::setNames(mean_q, names), variance = variance, df = unname(df), m = m,
          degf = min(degf), groups = groups_of(results, names), model = model_of(results), each = each,
-         redrawn = again, limits = own_limits(results, names, diag(variance) - diag(within))),
+         redrawn = again, pairs = pairs, notes = notes, limits = own_limits(results, names, diag(variance) - diag(within))),
     class = "surveysynth_combined"
   )
+}
+
+# Whether the noise that all data sets share is estimated from their pairs, because there are none under other noise.
+by_pairs <- function(pairs, redrawn, m) {
+  if (!isTRUE(pairs) || length(redrawn)) return(FALSE)
+  if (m < 4) {
+    warning("standard errors leave out the noise that all data sets share: it takes Python, or 4 data sets or more, to ",
+            "estimate it", call. = FALSE)
+  }
+  m >= 4
+}
+
+# Of estimates (p x m, NA where there are none) in pairs of data sets of one draw: the covariance B of pair means, half the
+# covariance w within pairs, and the number M of pairs, for each two estimates.
+of_pairs <- function(q) {
+  first <- seq(1, ncol(q) - 1, by = 2)
+  half <- (q[, first, drop = FALSE] - q[, first + 1, drop = FALSE]) / 2
+  mean <- (q[, first, drop = FALSE] + q[, first + 1, drop = FALSE]) / 2
+  M <- tcrossprod(!is.na(half))
+  M[M < 2] <- NA
+  of <- function(x) tcrossprod(ifelse(is.na(x), 0, x))
+  list(B = of(mean - rowMeans(mean, na.rm = TRUE)) / (M - 1), w = of(half) / M, M = M)
+}
+
+# Covariance N of the noise that all data sets share: B - w / 2, with its variances, or 0 for those below 0, and with the
+# correlations from which negative eigenvalues are taken out.
+shared_noise <- function(found) {
+  N <- found$B - found$w
+  size <- sqrt(pmax(diag(N), 0))
+  R <- N / outer(size, size)
+  use <- which(size > 0)
+  R[which(size == 0), ] <- R[, which(size == 0)] <- 0
+  known <- !is.na(R)
+  R[!known] <- 0
+  if (length(use)) {
+    e <- eigen(R[use, use, drop = FALSE], symmetric = TRUE)
+    R[use, use] <- stats::cov2cor(e$vectors %*% (pmax(e$values, 0) * t(e$vectors)))
+  }
+  ifelse(known, outer(size, size) * R, NA)
 }
 
 FIXED <- 1e-12 # standard error over estimate that is rounding: the design or a known total fixes it
@@ -360,6 +442,11 @@ estimates_of <- function(result) {
   }
   if (is.null(names(q))) names(q) <- paste0("V", seq_along(q))
   if (inherits(result, "svyby") && is.null(attr(result, "var"))) u[row(u) != col(u)] <- NA
+  if (is_share(result)) { # svyciprop() ends near 0 and 1, where nobody or everybody is a case
+    extreme <- which(q < NOBODY | q > 1 - NOBODY)
+    q[extreme] <- round(q[extreme])
+    u[extreme, ] <- u[, extreme] <- 0
+  }
   statistic_of(stats::setNames(as.vector(q), names(q)), u)
 }
 
@@ -487,7 +574,7 @@ confint.surveysynth_combined <- function(object, parm, level = 0.95, df = NULL, 
   t <- stats::qt(0.5 + level / 2, ifelse(df > 0, df, NA)) # no degrees of freedom, no interval
   se <- SE.surveysynth_combined(object)
   limits <- if (is.null(object$limits)) symmetric else object$limits
-  found <- limits(object$coefficients, se, t)
+  found <- limits(object$coefficients, se, t, level)
   dimnames(found) <- list(names(object$coefficients), sprintf("%g %%", 100 * c(0.5 - level / 2, 0.5 + level / 2)))
   if (missing(parm)) found else found[parm, , drop = FALSE]
 }
@@ -519,8 +606,13 @@ print.surveysynth_combined <- function(x, digits = 4, level = 0.95, ...) {
   if (all(x$m == x$m[1])) shown$m <- NULL
   print(shown, row.names = is.null(x$groups), ...)
   cat(sprintf("%g%% intervals, ", 100 * level), data_sets(x$m), "\n", sep = "")
+  if (length(x$notes)) cat(x$notes, sep = "\n")
   invisible(x)
 }
+
+NO_RECORDS <- paste("A share of 0 or 1 has no interval, as svyciprop() keeps no number of records; svyby(..., FUN = svyciprop)",
+                    "has one")
+BY_PAIRS <- "The noise that all data sets share is estimated from pairs of data sets (?combine_release)"
 
 data_sets <- function(m) {
   if (max(m) == 1) "from 1 data set" else paste("combined over", max(m), "synthetic data sets")
@@ -548,7 +640,8 @@ summary.surveysynth_combined <- function(object, df = NULL, ...) {
   t <- ifelse(se > 0, object$coefficients / se, NA)
   p <- 2 * stats::pt(-abs(t), ifelse(df > 0, df, NA))
   table <- cbind(Estimate = object$coefficients, "Std. Error" = se, df = df, "t value" = t, "Pr(>|t|)" = p)
-  structure(list(coefficients = table, formula = object$model$formula, family = object$model$family, m = object$m),
+  structure(list(coefficients = table, formula = object$model$formula, family = object$model$family, m = object$m,
+                 notes = object$notes),
             class = "summary.surveysynth_combined")
 }
 
@@ -566,6 +659,7 @@ print.summary.surveysynth_combined <- function(x, digits = max(3, getOption("dig
                       na.print = "", ...)
   cat("t tests on ", if (length(unique(df)) == 1) df[1] else paste(df[which.min(table[, "df"])], "to",
       df[which.max(table[, "df"])]), " degrees of freedom\n", sep = "")
+  if (length(x$notes)) cat(x$notes, sep = "\n")
   invisible(x)
 }
 
@@ -593,5 +687,6 @@ svycontrast.surveysynth_combined <- function(stat, contrasts, ...) {
            "each data set, with_release(release, svycontrast(svymean(~y, design), ...))")
   }
   contrast <- function(result) survey::svycontrast(result, contrasts, ...)
-  combine_release(lapply(stat$each, contrast), degf = stat$degf, redrawn = lapply(stat$redrawn, contrast))
+  combine_release(lapply(stat$each, contrast), degf = stat$degf, redrawn = lapply(stat$redrawn, contrast),
+                  pairs = stat$pairs)
 }

@@ -43,6 +43,9 @@ design_parts <- function(design) {
   list(frame = frame, roles = roles, joint = joint)
 }
 
+AS_A_DOMAIN <- paste("take the whole design, and the subset as a domain: where = ~ condition in estimate(), and in tables() of",
+                     "the release")
+
 refuse_design <- function(design) {
   no <- function(what, instead) refuse(what, " cannot be carried over; ", instead)
   if (inherits(design, c("twophase", "twophase2"))) {
@@ -64,14 +67,13 @@ refuse_design <- function(design) {
   zero <- is.infinite(design$prob)
   subset <- zero & is.finite(apply(as.matrix(design$allprob), 1, prod)) # a record that had a weight
   if (any(subset) || any(zero) && (length(design$postStrata) || inherits(design, "pps") || is_brewer(design))) {
-    no("a calibrated design, or one with pps =, with weights of 0 (a subset of such a design has them)",
-       "take the whole design, and the subset as a domain of its tables")
+    no("a subset of a calibrated design, or of one with pps =, or another such design with weights of 0", AS_A_DOMAIN)
   }
   for (k in seq_along(design$cluster)) {
     stratum <- numbered(design$strata[[k]])
     there <- tabulate(stratum[!duplicated(design$cluster[[k]])], max(stratum))[stratum]
     if (any(there != design$fpc$sampsize[, k])) {
-      no("a subset of a design", "take the whole design, and the subset as a domain of its tables")
+      no("a subset of a design", AS_A_DOMAIN)
     }
   }
   if (ncol(design$strata) > 1 && nested_strata(design)) no("a design with strata at a later stage", "leave them out")

@@ -1,18 +1,18 @@
 # Intervals of statistics that have intervals of their own: functions of estimates, standard errors and quantiles of t.
 
-symmetric <- function(estimate, se, t) cbind(estimate - t * se, estimate + t * se)
+symmetric <- function(estimate, se, t, ...) cbind(estimate - t * se, estimate + t * se)
 
 # The interval of combined results, NULL where it is the symmetric one. `added` is what the variance has beyond the mean
 # of those of the data sets.
 own_limits <- function(results, names, added) {
   svyby <- all(vapply(results, inherits, NA, "svyby"))
   of_each <- function(what) svyby && all(grepl(paste0(what, "$"), vapply(results, statistic_in, "")))
-  if (of_each("svyciprop")) return(share_limits(method_in(results[[1]])))
+  if (of_each("svyciprop")) return(share_limits(method_in(results[[1]]), records_in(results, names)))
   if (all(vapply(results, inherits, NA, "svyciprop"))) return(share_limits(method_of(results)))
   limits <- if (of_each("svyquantile")) limits_in else if (all(vapply(results, inherits, NA, "newsvyquantile"))) stats::confint
   if (!is.null(limits)) return(quantile_limits(lapply(results, halves, limits), names, added))
   range <- attr(results[[1]], "range")
-  if (!is.null(range)) function(estimate, se, t) pmin(pmax(symmetric(estimate, se, t), range[1]), range[2])
+  if (!is.null(range)) function(estimate, se, t, ...) pmin(pmax(symmetric(estimate, se, t), range[1]), range[2])
 }
 
 statistic_in <- function(result) attr(result, "svyby")$statistic
@@ -28,16 +28,35 @@ SHARE_SCALES <- list(
   mean = share_scale(identity, function(x) pmin(pmax(x, 0), 1), function(p) rep(1, length(p)))
 )
 
-# That of the method, with the combined estimate, standard error and degrees of freedom.
-share_limits <- function(method) {
+NOBODY <- 1e-9 # the share of a fit by glm() where there is no case
+
+is_share <- function(result) {
+  inherits(result, "svyciprop") || inherits(result, "svyby") && isTRUE(grepl("svyciprop$", statistic_in(result)))
+}
+
+# The least number of records of every share in any data set, NULL where it is not known.
+records_in <- function(results, names) {
+  records <- lapply(results, function(result) attr(result, "records")[names])
+  if (!any(vapply(records, is.null, NA))) do.call(pmin, c(lapply(records, unname), na.rm = TRUE))
+}
+
+# That of the method, with the combined estimate, standard error and degrees of freedom. Of a share of 0 or 1 that of Clopper &
+# Pearson (1934) by n min(1, (t_n-1 / t)^2) records, as in tables(); NA where n is not known.
+share_limits <- function(method, records = NULL) {
   scale <- SHARE_SCALES[[if (method == "xlogit") "logit" else method]]
   if (is.null(scale)) {
     refuse("svyciprop(method = \"", method, "\") has no scale on which its intervals are symmetric, to combine them on; ",
            "write method = \"logit\", \"asin\" or \"mean\"")
   }
-  function(estimate, se, t) {
+  function(estimate, se, t, level) {
     found <- scale$from(symmetric(scale$to(estimate), scale$slope(estimate) * se, t))
     found[which(se == 0), ] <- estimate[which(se == 0)]
+    n <- if (is.null(records)) NA else records
+    away <- 1 - ((1 - level) / 2)^(1 / (n * pmin(1, (stats::qt(0.5 + level / 2, n - 1) / t)^2)))
+    none <- which(estimate == 0)
+    all <- which(estimate == 1)
+    found[none, ] <- cbind(0 * away, away)[none, ]
+    found[all, ] <- cbind(1 - away, 1 + 0 * away)[all, ]
     found
   }
 }
@@ -51,7 +70,9 @@ method_in <- function(result) {
 
 # The method of svyciprop(), which its results do not name: the scale on which their intervals are symmetric.
 method_of <- function(results) {
-  known <- Filter(function(result) all(is.finite(attr(result, "ci"))) && attr(result, "var") > 0, results)
+  inner <- function(share) share > NOBODY && share < 1 - NOBODY
+  has_interval <- function(result) all(is.finite(attr(result, "ci"))) && attr(result, "var") > 0 && inner(stats::coef(result))
+  known <- Filter(has_interval, results)
   for (method in names(SHARE_SCALES)) {
     if (all(vapply(known, symmetric_on, NA, SHARE_SCALES[[method]]))) return(method)
   }
@@ -91,7 +112,7 @@ quantile_limits <- function(sides, names, added) {
   within <- lapply(sides, function(side) side[match(names, rownames(side)), , drop = FALSE])
   mean_of <- function(k) rowMeans(do.call(cbind, lapply(within, function(side) side[, k])), na.rm = TRUE)
   width <- sqrt(cbind(mean_of(1), mean_of(2)) + added)
-  function(estimate, se, t) {
+  function(estimate, se, t, ...) {
     found <- cbind(estimate - t * width[, 1], estimate + t * width[, 2])
     found[which(se == 0), ] <- estimate[which(se == 0)]
     found

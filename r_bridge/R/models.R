@@ -76,12 +76,11 @@ predict.surveysynth_combined <- function(object, newdata = NULL, type = c("link"
   frame <- stats::model.frame(rows$terms, newdata, xlev = rows$levels)
   X <- stats::model.matrix(rows$terms, frame, contrasts.arg = rows$contrasts)
   eta <- function(fit) {
-    if (!all(colnames(X) %in% names(fit))) return(NULL)
+    if (!all(colnames(X) %in% names(fit))) return(statistic_of(stats::setNames(numeric(), character()), diag(0)))
     u <- X %*% attr(fit, "var")[colnames(X), colnames(X)] %*% t(X)
     statistic_of(stats::setNames(drop(X %*% unclass(fit)[colnames(X)]), rownames(X)), u)
   }
-  predicted <- function(fits) Filter(Negate(is.null), lapply(fits, eta))
-  link <- combine_release(predicted(object$each), object$degf, predicted(object$redrawn))
+  link <- combine_release(lapply(object$each, eta), object$degf, Filter(length, lapply(object$redrawn, eta)), object$pairs)
   if (type == "link") link else on_response(link, object$model$family)
 }
 
@@ -103,7 +102,7 @@ on_response <- function(link, family) {
   found <- back(link, slope)
   found$each <- lapply(link$each, of_each)
   found$redrawn <- lapply(link$redrawn, of_each)
-  found$limits <- function(estimate, se_of_response, t) {
+  found$limits <- function(estimate, se_of_response, t, ...) {
     ends <- family$linkinv(symmetric(eta, se, t))
     cbind(pmin(ends[, 1], ends[, 2]), pmax(ends[, 1], ends[, 2])) # of an inverse link the ends change places
   }

@@ -6,7 +6,8 @@
 #' F = q' U^-1 q / (p (1 + r)), where q and U are the means of estimates and covariances, r = tr(B U^-1) / (m p), and B is
 #' the covariance between data sets; on p and w degrees of freedom, with t = p (m - 1) and w = 4 + (t - 4) (1 + (1 - 2 / t)
 #' / r)^2 where t > 4, else t (1 + 1 / p) (1 + 1 / r)^2 / 2; at most those of the design (Reiter 2005, section 2). The
-#' covariance of noise that all data sets share is added to B / m.
+#' covariance of noise that all data sets share is added to B / m; where it is estimated from pairs of data sets (see
+#' [combine_release()]), r = tr(B U^-1) / (M p) + max(0, tr((B - w / 2) U^-1) / p), and t = p (M - 1).
 #'
 #' @param object From [combine_release()].
 #' @param terms Terms of the model as a formula, `~ stype`, or names of coefficients; default all but the intercept.
@@ -22,10 +23,10 @@ wald_test <- function(object, terms = NULL) {
   if (!inherits(object, "surveysynth_combined")) refuse("wald_test() takes what combine_release() returns")
   tested <- tested_names(object, terms)
   complete <- Filter(function(r) all(tested %in% names(r)), object$each)
-  q <- do.call(rbind, lapply(complete, function(r) unclass(r)[tested]))
+  q <- do.call(rbind, lapply(object$each, function(r) unclass(r)[tested]))
   U <- lapply(complete, function(r) attr(r, "var")[tested, tested, drop = FALSE])
   noise <- if (length(object$redrawn)) noise_of(object$redrawn, tested)
-  test <- reiter_test(q, U, noise, object$degf)
+  test <- reiter_test(q, U, noise, object$degf, object$pairs)
   if (is.null(test)) {
     refuse("there is no joint test of these estimates: they determine each other, are fixed by the design, or have no ",
            "covariances (svyby() has them with covmat = TRUE)")
@@ -34,20 +35,33 @@ wald_test <- function(object, terms = NULL) {
 }
 
 # Wald's test that p estimates are 0, of m data sets (Reiter 2005, section 2): estimates q (m x p), the covariances U of
-# each data set, and that of the noise that all share. NULL where the covariances are singular or not known.
-reiter_test <- function(q, U, noise, degf) {
+# each data set that has all of them, and that of the noise that all share, or whether that is estimated from pairs of data
+# sets. NULL where the covariances are singular or not known.
+reiter_test <- function(q, U, noise, degf, pairs = FALSE) {
   m <- length(U)
   if (!m) return(NULL)
   p <- ncol(q)
   U <- Reduce(`+`, U) / m
   size <- sqrt(diag(U))
   if (anyNA(U) || any(size == 0) || rcond(U / outer(size, size)) < 1e-10) return(NULL)
-  B <- if (m > 1) stats::cov(q) / m else matrix(0, p, p)
-  if (!is.null(noise)) B <- B + noise
+  each <- q
+  each[!stats::complete.cases(q), ] <- NA
+  q <- q[stats::complete.cases(q), , drop = FALSE]
   mean_q <- colMeans(q)
-  r <- sum(diag(solve(U, B))) / p
+  share <- function(B) sum(diag(solve(U, B))) / p # of U, over all directions
+  if (pairs) {
+    found <- of_pairs(t(each) - mean_q)
+    M <- found$M[1, 1]
+    if (is.na(M)) return(NULL)
+    r <- share(found$B) / M + max(0, share(found$B - found$w))
+    t <- p * (M - 1)
+  } else {
+    B <- if (m > 1) stats::cov(q) / m else matrix(0, p, p)
+    if (!is.null(noise)) B <- B + noise
+    r <- share(B)
+    t <- p * (m - 1)
+  }
   F <- drop(mean_q %*% solve(U, mean_q)) / p / (1 + r)
-  t <- p * (m - 1)
   w <- if (m == 1 || r == 0) Inf else if (t > 4) 4 + (t - 4) * (1 + (1 - 2 / t) / r)^2 else t * (1 + 1 / p) * (1 + 1 / r)^2 / 2
   list(F = F, df = p, ddf = min(w, degf))
 }
@@ -80,13 +94,15 @@ tested_names <- function(object, terms) {
 # ---- tests of the survey package on every data set
 
 # One test of those of m data sets, by the estimates behind them.
-combine_tests <- function(results, degf, redrawn) {
-  if (all(vapply(results, inherits, NA, "svyttest"))) return(combined_t(results, lapply(results, difference_in), redrawn))
+combine_tests <- function(results, degf, redrawn, pairs) {
+  if (all(vapply(results, inherits, NA, "svyttest"))) {
+    return(combined_t(results, lapply(results, difference_in), redrawn, pairs))
+  }
   parts <- lapply(results, attr, "tested")
   kinds <- unique(vapply(parts, function(part) if (is.null(part)) "" else part$kind, ""))
   again <- lapply(redrawn, attr, "tested")
-  if (identical(kinds, "independence")) return(combined_independence(parts, degf, again, results[[1]]$data.name))
-  if (identical(kinds, "ranks")) return(combined_ranks(results, parts, again))
+  if (identical(kinds, "independence")) return(combined_independence(parts, degf, again, pairs, results[[1]]$data.name))
+  if (identical(kinds, "ranks")) return(combined_ranks(results, parts, again, pairs))
   refuse("tests of class ", class(results[[1]])[1], " have no coef() and vcov() to combine; of svychisq() and svyranktest() ",
          "only results of with_release() and with() keep the estimates behind them. Else", sub("^;", "", instead_of(results[[1]])))
 }
@@ -99,9 +115,9 @@ difference_in <- function(result) {
 }
 
 # A t test of the combined estimate, in the form of those of the data sets.
-combined_t <- function(results, estimates, redrawn) {
+combined_t <- function(results, estimates, redrawn, pairs) {
   of_redrawn <- if (length(redrawn)) lapply(redrawn, difference_in)
-  combined <- combine_release(estimates, min(vapply(results, `[[`, 0, "parameter")), of_redrawn)
+  combined <- combine_release(estimates, min(vapply(results, `[[`, 0, "parameter")), of_redrawn, pairs)
   limits <- stats::confint(combined)
   test <- t_of(combined, results[[1]])
   test$conf.int <- structure(limits, conf.level = 0.95)
@@ -141,7 +157,7 @@ cells_of <- function(columns, design) {
 }
 
 # Wald's test of the differences between cells and what independence expects there (Koch, Freeman & Freeman 1975).
-combined_independence <- function(parts, degf, again, data) {
+combined_independence <- function(parts, degf, again, pairs, data) {
   categories <- function(k) {
     found <- unlist(lapply(parts, function(part) {
       counts <- matrix(part$cells$counts, length(part$cells$levels[[1]]))
@@ -155,7 +171,7 @@ combined_independence <- function(parts, degf, again, data) {
   q <- do.call(rbind, lapply(each, `[[`, "q"))
   noise <- if (length(again)) stats::cov(do.call(rbind, lapply(again, function(part) of_part(part)$q)))
   degf <- min(degf, vapply(parts, function(part) part$cells$degf, 0)) # of a subset, where the test is of one
-  test <- reiter_test(q, lapply(each, `[[`, "u"), noise, degf)
+  test <- reiter_test(q, lapply(each, `[[`, "u"), noise, degf, pairs)
   if (is.null(test)) {
     refuse("there is no test of independence: the covariance of the cells is singular, by empty cells or too few sampling ",
            "units; merge categories by update(release, ...)")
@@ -220,7 +236,7 @@ score_function <- function(test) {
          function(r, N) r / N)
 }
 
-combined_ranks <- function(results, parts, again) {
+combined_ranks <- function(results, parts, again, pairs) {
   scores <- lapply(parts, `[[`, "scores")
   groups <- unique(lapply(scores, function(score) if (length(score$q) > 1) names(score$q)))
   if (length(groups) > 1) {
@@ -231,10 +247,10 @@ combined_ranks <- function(results, parts, again) {
   again <- lapply(again, `[[`, "scores")
   if (is.null(groups[[1]])) {
     as_estimate <- function(score) structure(unname(score$q), names = "difference", var = score$u, class = "svystat")
-    return(t_of(combine_release(lapply(scores, as_estimate), degf, lapply(again, as_estimate)), results[[1]]))
+    return(t_of(combine_release(lapply(scores, as_estimate), degf, lapply(again, as_estimate), pairs), results[[1]]))
   }
   noise <- if (length(again)) stats::cov(do.call(rbind, lapply(again, `[[`, "q")))
-  test <- reiter_test(do.call(rbind, lapply(scores, `[[`, "q")), lapply(scores, `[[`, "u"), noise, degf)
+  test <- reiter_test(do.call(rbind, lapply(scores, `[[`, "q")), lapply(scores, `[[`, "u"), noise, degf, pairs)
   if (is.null(test)) refuse("there is no test of these groups: the covariance of their mean scores is singular")
   as_test(test, of_synthetic(results[[1]]$method, length(parts)), results[[1]]$data.name)
 }

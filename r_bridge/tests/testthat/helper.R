@@ -60,3 +60,7 @@ shared_release <- local({
     made
   }
 })
+
+# The release that comes with the package.
+example <- function() read_release(system.file("example-release", package = "surveysynth"))
+numbers <- c("estimate", "se", "df", "ci_low", "ci_high")

@@ -1,6 +1,4 @@
-example <- function() read_release(system.file("example-release", package = "surveysynth"))
 session <- bridge$session
-numbers <- c("estimate", "se", "df", "ci_low", "ci_high")
 
 test_that("columns are derived on every data set, without Python", {
   release <- example()

@@ -66,6 +66,31 @@ test_that("shares have the intervals of tables()", {
                as.data.frame(unclass(table))[c("estimate", "se", "df", "ci_low", "ci_high")], ignore_attr = TRUE, tolerance = 1e-8)
 })
 
+test_that("shares of 0 and 1 have the limits of tables(), and no warnings", {
+  release <- update(example(), rich = income > 60000 & region == "north", other = !rich, none = income > 1e9)
+  records <- vapply(c("south", "west"), function(r) min(vapply(release$designs, function(d) sum(d$variables$region == r), 0L)), 0L)
+  for (method in c("logit", "mean", "asin")) {
+    call <- bquote(with_release(release, svyby(~rich, ~region, design, svyciprop, method = .(method))))
+    shares <- expect_no_warning(combine_release(eval(call)))
+    expect_true(coef(shares)[[1]] > 0 && SE(shares)[[1]] > 0)
+    expect_identical(unname(c(coef(shares)[-1], SE(shares)[-1])), rep(0, 4))
+    n_eff <- records * pmin(1, (qt(0.95, records - 1) / qt(0.95, shares$df[-1]))^2)
+    expect_equal(unname(confint(shares, level = 0.9)[-1, ]), unname(cbind(0, 1 - 0.05^(1 / n_eff))), tolerance = 1e-12)
+    call[[3]][[2]] <- ~other
+    expect_equal(unname(confint(combine_release(eval(call)))), unname(1 - confint(shares)[, 2:1]), tolerance = 1e-9)
+  }
+  alone <- combine_release(suppressWarnings(with_release(release, svyciprop(~none, design))))
+  expect_identical(unname(c(coef(alone), SE(alone))), c(0, 0))
+  expect_true(all(is.na(confint(alone))))
+  expect_output(print(alone), "svyby(..., FUN = svyciprop) has one", fixed = TRUE)
+  expect_false(any(grepl("records", capture.output(print(shares)))))
+  need_python()
+  table <- as.data.frame(tables(release, by = ~region, outcome = "rich", statistic = "proportion"))
+  table <- table[table$category == "TRUE" & table$region != "all", ]
+  ours <- as.data.frame(combine_release(with_release(release, svyby(~rich, ~region, design, svyciprop))))
+  expect_equal(ours[numbers], table[numbers], ignore_attr = TRUE, tolerance = 1e-8)
+})
+
 test_that("each side of a quantile's interval has its own width", {
   release <- small_release()
   one <- release$designs[[1]]
