@@ -98,9 +98,9 @@ class PrivacyReport:
     @property
     def guarantee(self) -> str:
         """The guarantee and its limits in words."""
-        if self.kind == "none":
-            return NOTHING
         mechanism = MECHANISMS[self.mechanism]
+        if self.kind == "none" and "none" not in mechanism.guarantees:
+            return NOTHING
         text = mechanism.guarantee(self.kind, self.delta, self.replaced)
         if self.unit is None:
             return text.format(unit="record", units="records")

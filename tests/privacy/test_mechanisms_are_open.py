@@ -102,3 +102,13 @@ def test_a_class_that_says_too_little_or_is_not_listed_is_refused_before_any_fit
     bare = type("Bare", (RecordMechanism,), {"fit": EvenWeights.fit})
     with pytest.raises(ss.InputError, match="the mechanism Bare lacks name, in_r, guarantees;"):
         ss.synthesize(design, MODEL, epsilon=30, mechanism=bare())
+
+
+def test_a_subclass_of_strict_is_not_taken_for_strict():
+    class Louder(ss.Strict):
+        pass
+
+    design = ss.datasets.census_sample(200, seed=1)
+    asked = {"epsilon": 5, "population_total": 29_501, "bounds": (0, 20_000)}
+    with pytest.raises(ss.InputError, match="Louder is in no list"):
+        ss.synthesize(design, "income ~ education", mechanism=Louder(), **asked)

@@ -33,7 +33,7 @@ def check_listed(mechanism: Mechanism) -> None:
     missing = ", ".join(name for name in ("name", "in_r", "guarantees") if not hasattr(kind, name))
     if missing:
         raise InputError(f"the mechanism {kind.__name__} lacks {missing}; see surveysynth.privacy.mechanisms.Mechanism")
-    if kind.name not in MECHANISMS:
+    if MECHANISMS.get(kind.name) is not kind:  # a subclass that inherits its name would be taken for the listed class
         raise InputError(
             f"the mechanism {kind.__name__} is in no list, so that no report could name it: from "
             f"surveysynth.privacy.mechanisms import MECHANISMS, and MECHANISMS[{kind.__name__}.name] = {kind.__name__}"
