@@ -185,5 +185,5 @@ def _by_package(page: str) -> bytes:
 
 
 def _by_command(command: str, page: str) -> bytes:
-    done = subprocess.run([command, "-q", "--pdf-variant", TAGGED, "-", "-"], input=page.encode(), capture_output=True, check=False)
-    return done.stdout
+    asked = [command, "-q", "--pdf-variant", TAGGED, "-", "-"]
+    return subprocess.run(asked, input=page.encode(), capture_output=True, check=False).stdout

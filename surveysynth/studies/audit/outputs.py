@@ -20,7 +20,7 @@ from .study import Cell, Cells
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 FEW = 20  # least number of games with a synthetic file, for a test of files
-LOOKS = {"blank": ("#0b6fa4", "o"), "replaced": ("#d9820f", "s")}
+LOOKS = {"blank": ("#0b6fa4", "o"), "replaced": ("#c26a00", "s")}
 INTERNAL = "Internal: it is of the confidential file, and of one of its records.\n"
 FAILURES = ["replicate", "error", "reason"]
 

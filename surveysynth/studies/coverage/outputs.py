@@ -28,8 +28,8 @@ NAMES = {
     CONFIDENTIAL: "confidential sample",
 }  # fmt: skip
 LOOKS = {
-    "strict": ("#0b6fa4", "o", "-"), "strict-earlier": ("#0b6fa4", "D", ":"), "pseudo": ("#d9820f", "o", "-"),
-    "pseudo-debias": ("#d9820f", "^", "--"), "censored": ("#7a3b8f", "o", "-"), "laplace": ("#3f8f3f", "D", "-"),
+    "strict": ("#0b6fa4", "o", "-"), "strict-earlier": ("#0b6fa4", "D", ":"), "pseudo": ("#c26a00", "s", "-"),
+    "pseudo-debias": ("#c26a00", "^", "--"), "censored": ("#7a3b8f", "v", "-"), "laplace": ("#3f8f3f", "P", "-"),
 }  # fmt: skip
 NOMINAL, ENOUGH, LEVEL = 0.95, 0.93, 0.05  # nominal coverage; least acceptable coverage; significance level
 RATIOS = (0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 30, 100, 300, 1000, 3000)  # ticks
