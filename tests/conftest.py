@@ -159,9 +159,9 @@ def modes(folder):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder of its own to work in, and a terminal of 100 columns."""
+    """A folder of its own to work in, and a terminal so wide that a message is on one line."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("COLUMNS", "2000")
     return tmp_path
 
 

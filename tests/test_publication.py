@@ -28,6 +28,7 @@ from test_release import odd_frame
 
 import surveysynth as ss
 from surveysynth.publication.arrangement import arranged
+from surveysynth.publication.datapackage import _contributor
 from surveysynth.publication.document import Facts, document
 from surveysynth.publication.dossier_page import TAGGED, pdf
 from surveysynth.publication.figures.domains import SERIES, dot_plot
@@ -35,6 +36,7 @@ from surveysynth.publication.footnotes import most_guessed, protected
 from surveysynth.publication.latex import latex
 from surveysynth.publication.markdown import markdown
 from surveysynth.publication.page import page
+from surveysynth.publication.percentiles import percentile
 from surveysynth.publication.quality import SYMBOLS, symbols_of
 from surveysynth.publication.wording import OWN, Wording
 from surveysynth.publication.workbook import write_workbook
@@ -716,6 +718,18 @@ def test_figures_are_svg_or_png(release, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("probability", "name"),
+    [
+        (0.5, "median"), (0.1, "10th percentile"), (0.01, "1st percentile"), (0.22, "22nd percentile"),
+        (0.03, "3rd percentile"), (0.11, "11th percentile"), (0.12, "12th percentile"), (0.99, "99th percentile"),
+        (0.995, "99.5th percentile"), (0.29, "29th percentile"), (0.57, "57th percentile"),
+    ],
+)  # fmt: skip
+def test_percentiles_have_names(probability, name):
+    assert percentile(probability) == name
+
+
 # metadata
 
 
@@ -726,6 +740,7 @@ def test_frictionless_and_csvw_find_a_release_valid(tmp_path):
     for i, columns in enumerate((predictors[:3], predictors[3:5], predictors[5:])):
         made = ss.synthesize(design, model(" + ".join(columns)), epsilon=20, m=2, seed=1, mechanism=PSEUDO)
         about = {"title": "Löhne & Arbeit", "units": {"income": "euros"}, "license": "CC-BY-4.0", "source": "A survey"}
+        about |= {"contact": "Amt für Löhne, <loehne@amt.example.org>"}
         made = dataclasses.replace(made, method=made.method | about)
         folder = made.write(tmp_path / f"r{i}", by=columns[-1:] if columns[-1] != "share" else "age") / "public"
         report = frictionless.validate(str(folder / "datapackage.json"))
@@ -738,7 +753,14 @@ def test_frictionless_and_csvw_find_a_release_valid(tmp_path):
         (first,) = (each for each in said["resources"] if each["name"] == "synthetic-1-csv")
         fields = {field["name"]: field for field in first["schema"]["fields"]}
         assert fields["income"] == {"name": "income", "type": "number", "title": "Einkommen", "unit": "euros"}
+        person = {"title": "Amt für Löhne", "email": "loehne@amt.example.org", "role": "maintainer"}
+        assert said["contributors"] == [person] and said["licenses"] == [{"name": "CC-BY-4.0", "title": "CC-BY-4.0"}]
         assert said["name"] == "l-hne-arbeit" and "instead of 50%" not in said["description"]
+    contacts = {"Ask us": None, "a@b.org": "a@b.org", "Office (a@b.org)": "a@b.org", "Office, c.d@e-f.uk": "c.d@e-f.uk"}
+    for contact, email in contacts.items():
+        entry = _contributor(contact)
+        title = "Office" if "Office" in contact else contact
+        assert entry == {"title": title} | ({"email": email} if email else {}) | {"role": "maintainer"}
     file = folder / "synthetic_1.csv"
     head, first, rest = file.read_text(encoding="utf-8").split("\n", 2)
     file.write_text("\n".join([head, re.sub(r"[0-9]+\.[0-9]+", "many", first), rest]), encoding="utf-8")

@@ -21,6 +21,7 @@ from ..estimation import estimate
 from ..estimation.intervals import overlap
 from ..estimation.quantities import fitting
 from ..estimation.tables import QUANTITY, TOTAL
+from ..publication.percentiles import percentile
 from ..storage import private_folder
 from ..validation import as_list
 from .release import Release
@@ -206,7 +207,8 @@ class Comparison:
 
 def quantity(row: Mapping[Hashable, Any]) -> str:
     """The statistic of a row with its outcome: "mean of income", or "count"."""
-    return f"{row['statistic']} of {row['outcome']}" if row["outcome"] else str(row["statistic"])
+    statistic = "percentiles" if row["statistic"] == "quantile" else str(row["statistic"])
+    return f"{statistic} of {row['outcome']}" if row["outcome"] else statistic
 
 
 def named(cells: pd.DataFrame, by: Sequence[str]) -> list[str]:
@@ -214,7 +216,7 @@ def named(cells: pd.DataFrame, by: Sequence[str]) -> list[str]:
     names = []
     for row in cells.to_dict("records"):
         more = [str(row["category"])] if row.get("category", "") not in ("", None) else []
-        more += [f"quantile {row['prob']:g}"] if row["statistic"] == "quantile" and "prob" in row else []
+        more += [percentile(row["prob"])] if row["statistic"] == "quantile" and "prob" in row else []
         names.append(" x ".join([*(str(row[name]) for name in by), *more]) or TOTAL)
     return names
 

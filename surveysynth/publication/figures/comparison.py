@@ -41,7 +41,8 @@ def estimate_differences(cells: pd.DataFrame, path: str | Path) -> Path:
         ax.axhline(0, color=FILE, lw=1.2)
         ax.set_xticks([])
         ax.set_xlabel(f"cells, in order ({len(part)})")
-        ax.set_title(f"{statistic} of {outcome}" if outcome else str(statistic), loc="left", fontsize=10)
+        name = "percentiles" if statistic == "quantile" else str(statistic)
+        ax.set_title(f"{name} of {outcome}" if outcome else name, loc="left", fontsize=10)
     axes[0, 0].set_ylabel("release less file,\nin standard errors of the file")
     return save(figure, path, "Estimates of the release, with 95% intervals; cross: the file's estimate is outside")
 
