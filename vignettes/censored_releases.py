@@ -198,7 +198,7 @@ distances = pd.DataFrame(rows)[["of", "largest", "squared", *STATISTICS]]
     GT(distances, rowname_col="of")
     .tab_header("Share of income that is rent", "distance from the file, and statistics; means of two files")
     .tab_spanner("distance of the ECDF", ["largest", "squared"])
-    .cols_label(squared="mean square", q15="15% quantile", q90="90% quantile")
+    .cols_label(squared="mean square", q15="15th percentile", q90="90th percentile")
     .fmt_number(decimals=3).fmt_number("squared", decimals=5).sub_missing(missing_text="")
 )  # fmt: skip
 
