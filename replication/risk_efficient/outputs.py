@@ -388,7 +388,8 @@ def describe(study: RiskEfficientStudy) -> str:
         "50th and 95th percentiles, c1 = 1, c2 = 0).", "",
         "Identification risk of the records: mean, median, interquartile range, 90th and 99th percentiles, "
         f"largest; records above {HIGH:g}; share below {LOW:g}; records whose risk rose by more than {RAISED:g} "
-        "over the Synthesizer (of the Synthesizer itself: in more files of the same fit, by chance), and the largest risk of these",
+        "over the Synthesizer (of the Synthesizer itself: in more files of the same fit, by chance), and the largest "
+        "risk of these",
     ]  # fmt: skip
     for row in profile(study).to_dict("records"):
         numbers = "".join(f"{row[c]:8.3f}" for c in ("mean", "median", "iqr", "q90", "q99", "max"))
