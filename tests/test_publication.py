@@ -247,7 +247,7 @@ def test_a_page_prints_as_tagged_pdf_with_no_table_torn_or_cut(release, tmp_path
     from weasyprint.formatting_structure import boxes as boxes_of
 
     made = doc(release, ["gender", "field"])
-    blocks = [*(longer(block, 6) for block in made.blocks), *doc(release, ["field"]).blocks * 3, *made.blocks]
+    blocks = [*(longer(block, 6) for block in made.blocks), *doc(release, ["field"]).blocks * 4]
     blocks = [dataclasses.replace(block, name=f"table_{i}") for i, block in enumerate(blocks)]
     text = page(dataclasses.replace(made, blocks=tuple(blocks)))
     laid_out = weasyprint.HTML(string=text).render(pdf_variant=TAGGED)
