@@ -20,7 +20,7 @@ MARGINS = {"workers": ("education", "division"), "households": ("age", "region")
 TITLES = {"domains": "means of domains", "all": "mean of all"}
 MECHANISMS = {  # method in the cells: label, colour, marker, shift to the side
     "strict": ("Strict", "#0b4f8a", "o", -0.16),
-    "pseudo-debias": ("PseudoPosterior, debias=True", "#e08a1e", "D", 0.06),
+    "pseudo-debias": ("PseudoPosterior, debias=True", "#c26a00", "D", 0.06),
     "pseudo": ("PseudoPosterior", "#b3312c", "v", 0.17),
 }
 
@@ -52,7 +52,7 @@ def draw(ax: Axes, held: pd.DataFrame) -> None:
     for method, (label, colour, marker, shift) in MECHANISMS.items():
         own = held[held["method"] == method].set_index("epsilon").reindex(EPSILONS)
         x = np.arange(len(EPSILONS)) + shift
-        ax.errorbar(x, own["coverage"], 2 * own["error"], color=colour, linewidth=1, alpha=0.75)
+        ax.errorbar(x, own["coverage"], 2 * own["error"], color=colour, linewidth=1)
         ax.scatter(x, own["coverage"], 38, color=colour, marker=marker, label=label, zorder=3)
     ax.set_xticks(range(len(EPSILONS)), [f"{e:g}" for e in EPSILONS])
     ax.set_xlim(-0.4, len(EPSILONS) - 0.6)
@@ -75,7 +75,7 @@ def main(path: Path) -> None:
     for ax in axes[-1]:
         ax.set_xlabel("epsilon")
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
     figure.savefig(path, dpi=130)
 
 

@@ -60,7 +60,7 @@ def draw_correlations(ax: Axes, sample: ss.SurveyDesign, release: ss.Release) ->
     """Rank correlations of all pairs of numbers."""
     own = pd.Series(correlations(sample.frame))
     made = pd.DataFrame([correlations(each.frame) for each in release.datasets]).mean()
-    ax.plot([-1, 1], [-1, 1], color="#999999", linewidth=0.8)
+    ax.plot([-1, 1], [-1, 1], color="#767676", linewidth=0.8)
     ax.scatter(own, made[own.index], 18, color=RELEASE, zorder=3)
     ax.set_xlim(-0.75, 1)
     ax.set_ylim(-0.75, 1)

@@ -137,8 +137,15 @@ def during(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def stages() -> Iterator[Callable[[str], None]]:
-    """Yield a function that announces the beginning of a stage."""
+def stages(*names: str) -> Iterator[Callable[[str], None]]:
+    """Yield a function that announces the beginning of a stage.
+
+    Parameters
+    ----------
+    *names : str
+        The stages in their order.  A stage with one of these names is announced with its number, as in "2 of 3: draws".
+    """
+    numbered = {name: f"{number} of {len(names)}: {name}" for number, name in enumerate(names, 1)}
     _work_begins()
     console, stage = Console(stderr=True), _Stage()
     before = _stage.set(stage)
@@ -148,21 +155,21 @@ def stages() -> Iterator[Callable[[str], None]]:
             begun = time.monotonic()
 
             def begin(name: str) -> None:
-                stage.begin(name)
-                listener(f"{time.monotonic() - begun:.0f} s  {name}")
+                stage.begin(numbered.get(name, name))
+                listener(f"{time.monotonic() - begun:.0f} s  {stage.name}")
 
             yield begin
         elif console.is_terminal:
             shown = Progress(SpinnerColumn(), _StageColumn(stage), console=console, transient=True)
             with shown:
                 shown.add_task("")
-                yield stage.begin
+                yield lambda name: stage.begin(numbered.get(name, name))
         elif not _lines_wanted.get():
             yield stage.begin
         else:
 
             def begin_with_line(name: str) -> None:
-                stage.begin(name)
+                stage.begin(numbered.get(name, name))
                 line()
 
             with _lines(lambda seconds: str(stage)) as line:

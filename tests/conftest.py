@@ -25,6 +25,7 @@ R_SETTINGS = {
 
 PROGRESS = re.compile(r"^ *\d+ s  (.+)\n", re.M)
 KEPT = re.compile(r"^The privacy weights keep \d+% of the file's information \(not for publication\)\.\n", re.M)
+WIDE = "2000"  # columns of a terminal in which a message is on one line
 LONGEST = ("test_r_package.py", "test_vignettes.py")  # files that two workers are not to begin with at the end
 
 
@@ -159,9 +160,9 @@ def modes(folder):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder of its own to work in, and a terminal of 100 columns."""
+    """A folder of its own to work in, and a wide terminal."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("COLUMNS", WIDE)
     return tmp_path
 
 
@@ -171,6 +172,7 @@ def run(monkeypatch, capfd):
 
     What its lines of progress say is kept apart, in ``run.progress``; how much information is kept is left out.
     """
+    monkeypatch.setenv("COLUMNS", WIDE)
 
     def command(*words, program=cli.main):
         monkeypatch.setattr(sys, "argv", ["surveysynth", *map(str, words)])

@@ -19,7 +19,7 @@ from surveys import make_frame
 import surveysynth as ss
 from surveysynth.cli import app as cli
 from surveysynth.cli import demo, doctor
-from surveysynth.cli.printing import print_table
+from surveysynth.cli.printing import filled, print_table
 from surveysynth.datasets.census import census_workers
 from surveysynth.engines import Diagnostics, cmdstan, scratch
 from surveysynth.plan import plan
@@ -97,7 +97,8 @@ def rows(table, by):
 # what succeeds
 
 
-def test_synthesize_writes_a_release_and_prints_its_table_and_report(file, run):
+def test_synthesize_writes_a_release_and_prints_its_table_and_report(file, run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     code, out, err = run(*words(by="field", m="2"))
     assert (code, err) == (0, "")
     release = ss.read_release("release")
@@ -109,8 +110,8 @@ def test_synthesize_writes_a_release_and_prints_its_table_and_report(file, run):
         assert heading in out
     assert squeezed(str(release.privacy)) in squeezed(out)
     written = "Written: release/public (NOT to publish: made with a seed), release/internal (to keep)"
-    assert out.rstrip().endswith(written)
-    assert max(map(len, out.splitlines())) <= 100
+    assert squeezed(out).endswith(written)
+    assert max(map(len, out.splitlines())) <= 80
     again = pd.read_csv("release/public/synthetic_1.csv")
     assert run(*words(by="field", m="2", out="again"))[0] == 0
     pd.testing.assert_frame_equal(pd.read_csv("again/public/synthetic_1.csv"), again)
@@ -248,10 +249,38 @@ def test_printed_tables_have_labels(folder, capsys):
     table = ss.estimate(design, ["income", "hours"], ["field", "gender"], ["mean", "quantile"]).assign(flag="")
     print_table(table, ["field", "gender"])
     out = capsys.readouterr().out
-    income = "income: Household income, gross, a year"
-    heading = "field: Field [of] work   gender"
-    for said in (f"mean of {income}", f"0.5 quantile of {income}", "mean of hours\n", heading):
+    income = "Household income, gross, a year\n"
+    for said in (f"mean of {income}", f"median of {income}", "mean of hours\n", " Field [of] work  gender  estimate"):
         assert said in re.sub(" +\n", "\n", out)
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_printed_tables_are_wrapped_at_words_and_never_cut_off(width, folder, monkeypatch, capsys):
+    """No row is wider than the terminal, unless the numbers alone are; every word of every label is whole."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    frame = make_frame()
+    label, level = "Field of work, by the classification", "agriculture, forestry and fishing in [all] of the provinces"
+    frame["field"] = frame["field"].astype(str) + f" {level}"
+    design = ss.SurveyDesign(frame, weights="wt", labels={"field": label})
+    by = ["field", "gender"]
+    print_table(ss.estimate(design, "income", by, ["mean", "quantile"]).assign(flag="a flag"), by)
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= (80 if width == 80 else 90)
+    assert {*level.split(), *label.split()} <= {*out.split()}
+    assert "\N{HORIZONTAL ELLIPSIS}" not in out
+    assert all(re.search(r" [\d,]+ to [\d,]+ +\d+ +1 *$", row) for row in out.splitlines() if " to " in row)
+
+
+def test_messages_are_wrapped_at_words(file, run, monkeypatch):
+    """Words are whole, and so are names of files, however long."""
+    monkeypatch.setenv("COLUMNS", "80")
+    long = "a_folder_with_a_name_that_is_longer/than_any_line_of_the_terminal/and_is_not_to_be_broken/f.csv"
+    for command in (words(formula="incom ~ field"), ["plan", long], words(drop=("epsilon",))):
+        code, out, err = run(*command)
+        assert code == 2 and out == "" and err.startswith("Error: ")
+        assert all(len(line) <= 80 or long in line for line in err.splitlines())
+    assert filled("a  b\n  - one two three\n  four five", 12) == "a  b\n  - one two\n    three\n  four five"
+    assert filled("  four five six", 12) == "  four five\n    six"
 
 
 @pytest.mark.slow
@@ -368,8 +397,8 @@ def test_demo_compares_with_the_truth(run):
     assert min(five, one) >= 10 and len(margins) == 14
     held = f"of 14: sample {own}, epsilon 5 {five}, epsilon 1 {one}"
     assert f"Intervals that hold the population's mean, {held}" in squeezed(out)
-    stages = ["counting the file", "drawing data sets"]
-    assert list(dict.fromkeys(line.partition(":")[0] for line in run.progress)) == stages
+    stages = ["1 of 2: counting the file", "2 of 2: drawing data sets"]
+    assert list(dict.fromkeys(":".join(line.split(":")[:2]) for line in run.progress)) == stages
     assert Path("here/demo/comparison.png").stat().st_size > 10_000
     assert ss.read_release("here/demo/epsilon_1").datasets[0].weights.sum() == pytest.approx(len(population))
 

@@ -69,7 +69,8 @@ def test_the_file_has_the_risk_of_every_record_and_is_private(people, run):
     assert sorted(os.listdir("risks")) == ["NOT-FOR-PUBLICATION.txt", "risk.csv"]
     out = squeezed(out)
     assert "60 records; patterns of what is known: 4, of one record: 0; synthetic data sets: 2." in out
-    assert f"mean {risk.mean():.3f}, median {np.median(risk):.3f}, 90% quantile {np.quantile(risk, 0.9):.3f}, " in out
+    spread = f"mean {risk.mean():.3f}, median {np.median(risk):.3f}, 90th percentile {np.quantile(risk, 0.9):.3f}, "
+    assert spread in out
     assert f"largest {risk.max():.3f}; above 0.5: {(risk > 0.5 + 1e-9).sum()} records." in out and (risk > 0.5).any()
     assert "nothing was released" in out and out.rstrip().endswith("Written: risks/risk.csv (to keep)")
 

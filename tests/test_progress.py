@@ -37,6 +37,37 @@ def test_a_stage_is_named_when_it_begins_and_again_while_it_lasts(monkeypatch, c
     assert capfd.readouterr() == ("", "")
 
 
+def test_a_stage_says_which_it_is_of_how_many(capfd):
+    """A stage that may be missing has its number, and one that nobody announced has none."""
+    with progress.plain_lines(), progress.stages("reading", "counting", "drawing") as say:
+        for name in ("reading", "drawing", "else"):
+            say(name)
+    assert PROGRESS.findall(capfd.readouterr().err) == ["1 of 3: reading", "3 of 3: drawing", "else"]
+    heard = []
+    with progress.progress_to(heard.append), progress.stages("reading", "counting") as say:
+        say("counting")
+    assert heard == ["0 s  2 of 2: counting"]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "said"),
+    [
+        (PSEUDO, ["1 of 3: reading the file", "2 of 3: unweighted fit: the records' risks",
+                  "3 of 3: fits under privacy weights"]),
+        (ss.WeightedE(c1=0.9), ["1 of 3: reading the file", "2 of 3: unweighted fit: the records' risks",
+                                "3 of 3: fits under privacy weights"]),
+        (ss.PseudoPosterior(risk=ss.CountRisk(radius=0.2)), ["1 of 3: reading the file",
+                                                            "3 of 3: fits under privacy weights"]),
+    ],
+)  # fmt: skip
+def test_the_stages_of_a_fit_are_numbered(mechanism, said):
+    heard = []
+    design = ss.SurveyDesign(make_frame(), weights="wt", strata="field")
+    with progress.progress_to(heard.append, lambda text: None):
+        ss.fit(design, ss.FBS("income", "field + gender", prior="flat"), epsilon=10.8, seed=1, mechanism=mechanism)
+    assert [line.partition("s  ")[2] for line in heard] == said
+
+
 def test_steps_of_a_stage_are_a_share_and_a_time(monkeypatch, capfd):
     """A quarter of the steps in 3 s: the rest takes 9 s."""
     now = [100.0]

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tomllib
 import zipfile
+import zlib
 from html import escape, unescape
 from html.parser import HTMLParser
 
@@ -28,12 +29,15 @@ from test_release import odd_frame
 import surveysynth as ss
 from surveysynth.choices import PRINTED
 from surveysynth.publication.arrangement import arranged
+from surveysynth.publication.datapackage import _contributor
 from surveysynth.publication.document import Facts, document
+from surveysynth.publication.dossier_page import TAGGED, pdf
 from surveysynth.publication.figures.domains import SERIES, dot_plot
 from surveysynth.publication.footnotes import most_guessed, protected
 from surveysynth.publication.latex import latex
 from surveysynth.publication.markdown import markdown
 from surveysynth.publication.page import page
+from surveysynth.publication.percentiles import percentile
 from surveysynth.publication.quality import SYMBOLS, symbols_of
 from surveysynth.publication.wording import OWN, Wording
 from surveysynth.publication.workbook import write_workbook
@@ -58,11 +62,11 @@ def numbers_of(text):
 
 
 class Page(HTMLParser):
-    """Tables of a page as lists of rows of texts, every other tag counted, and the ids."""
+    """Tables of a page as lists of rows of texts, their captions, every other tag counted, and the ids."""
 
     def __init__(self, text):
         super().__init__()
-        self.tables, self.ids, self.tags, self.attributes, self._cell = [], [], [], {}, None
+        self.tables, self.captions, self.ids, self.tags, self.attributes, self._cell = [], [], [], [], {}, None
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
@@ -74,12 +78,15 @@ class Page(HTMLParser):
             self.tables.append([])
         elif tag == "tr":
             self.tables[-1].append([])
-        elif tag in ("td", "th"):
+        elif tag in ("td", "th", "caption"):
             self._cell = ""
 
     def handle_endtag(self, tag):
         if tag in ("td", "th"):
             self.tables[-1][-1].append(" ".join(self._cell.split()))
+            self._cell = None
+        elif tag == "caption":
+            self.captions.append(" ".join(self._cell.split()))
             self._cell = None
 
     def handle_data(self, data):
@@ -191,8 +198,11 @@ def test_a_page_is_whole_and_can_be_read_aloud(release, tmp_path):
     assert len(read.ids) == len(set(read.ids)) and read.tags.count("h1") == 1 and len(read.tables) == 2
     assert all(said.get("scope") in ("col", "row", "colgroup", "rowgroup") for said in read.attributes["th"])
     assert "script" not in read.tags and "link" not in read.tags  # it needs no other file
-    _, spanners, headings, *rows = read.tables[1]
-    assert read.tables[1][0] == ["Mean of Income, gross & net, euros, by Field <of> work and Sex"]
+    spanners, headings, *rows = read.tables[1]
+    assert read.captions[1] == "Mean of Income, gross & net, euros, by Field <of> work and Sex"
+    regions = [said for said in read.attributes["div"] if said.get("role") == "region"]
+    assert len(regions) == 2 and all(said["tabindex"] == "0" for said in regions)  # the keyboard scrolls them
+    assert {said["aria-labelledby"] for said in regions} == {said["id"] for said in read.attributes["caption"]}
     genders = [x for x in dict.fromkeys(table["gender"].astype(str)) if x != "all"]
     assert spanners == ["Field <of> work", *genders, "All"]
     assert headings == ["Estimate", "95% interval", "Records"] * 3
@@ -206,7 +216,7 @@ def test_a_page_is_whole_and_can_be_read_aloud(release, tmp_path):
 
 def test_every_column_of_a_page_has_a_heading(release):
     for by, wide in itertools.product(([], ["gender"], ["field", "gender"]), (False, True)):
-        for _, *rows in Page(page(doc(release, by, wide=wide))).tables:
+        for rows in Page(page(doc(release, by, wide=wide))).tables:
             assert all(rows[0]) and all(rows[1])
 
 
@@ -217,10 +227,51 @@ def test_a_variable_of_many_categories_goes_down(tmp_path):
     text = made.write_tables(tmp_path / "t.html", ["gender", "area"], statistic="mean").read_text(encoding="utf-8")
     (table,) = Page(text).tables
     intervals = ["95% interval from", "95% interval to"]
-    assert table[1] == ["gender · area", "Estimate", "Standard error", *intervals, "Records"]
-    groups = [row[0] for row in table[2:] if len(row) == 1]
+    assert table[0] == ["gender · area", "Estimate", "Standard error", *intervals, "Records"]
+    groups = [row[0] for row in table[1:] if len(row) == 1]
     assert sorted(groups) == sorted([*frame["gender"].astype(str).unique(), "All"])
-    assert sum(len(row) == 6 for row in table[2:]) == 3 * 13
+    assert sum(len(row) == 6 for row in table[1:]) == 3 * 13
+
+
+def longer(block, times):
+    """A block that has its cells again and again, under long labels of their own."""
+    cells = pd.concat([block.cells] * times, ignore_index=True)
+    label = "district {} of the north-eastern and of the central provinces of the country"
+    down = [label.format(i // len(block.cells)) for i in range(len(cells))]
+    same = {name: getattr(block, name) * times for name in ("marks", "quality", "notes")}
+    numbers = pd.concat([block.numbers] * times, ignore_index=True)
+    return dataclasses.replace(block, cells=cells.assign(**{block.by[-1]: down}), numbers=numbers, **same)
+
+
+def test_a_page_prints_as_tagged_pdf_with_no_table_torn_or_cut(release, tmp_path):
+    """Laid out by WeasyPrint: at least five rows of a table on each of its pages, and every text within the margins."""
+    weasyprint = pytest.importorskip("weasyprint", reason="pip install 'surveysynth[pdf]'")
+    from weasyprint.formatting_structure import boxes as boxes_of
+
+    made = doc(release, ["gender", "field"])
+    blocks = [*(longer(block, 6) for block in made.blocks), *doc(release, ["field"]).blocks * 4]
+    blocks = [dataclasses.replace(block, name=f"table_{i}") for i, block in enumerate(blocks)]
+    text = page(dataclasses.replace(made, blocks=tuple(blocks)))
+    laid_out = weasyprint.HTML(string=text).render(pdf_variant=TAGGED)
+    pieces = {}  # rows on each page, by table
+    for number, sheet in enumerate(laid_out.pages, 1):
+        paper = sheet._page_box
+        boxes = [*paper.descendants()]
+        left, top = paper.content_box_x(), paper.content_box_y()
+        shown = [box for box in boxes if isinstance(box, boxes_of.TextBox) and box.text == box.text.rstrip() != ""]
+        assert all(left - 1 <= box.position_x and box.position_x + box.width <= left + paper.width + 1 for box in shown)
+        for table in (box for box in boxes if isinstance(box, boxes_of.TableBox)):
+            rows = sum(len(group.children) for group in table.children if not group.is_header)
+            pieces.setdefault(table.element.find("caption").get("id"), []).append(rows)
+        lowest = max(box.position_y for box in shown if box.position_y < top + paper.height)
+        assert lowest > top + paper.height / 3 or number == len(laid_out.pages)
+    torn = [each for each in pieces.values() if len(each) > 1]
+    assert torn and torn == [*pieces.values()][: len(torn)]  # the long ones
+    assert len(torn) <= 2 and min(map(min, torn)) >= 5
+    assert pdf(text, tmp_path / "t.pdf") == ""
+    streams = re.findall(rb"stream\n(.*?)\nendstream", (tmp_path / "t.pdf").read_bytes(), re.DOTALL)
+    written = b"".join(zlib.decompressobj().decompress(each) for each in streams if each[:1] == b"x")
+    assert all(part in written for part in (b"/MarkInfo", b"/StructTreeRoot", b"/Lang"))
 
 
 @pytest.mark.parametrize("width", [200, 20])
@@ -670,6 +721,18 @@ def test_figures_are_svg_or_png(release, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("probability", "name"),
+    [
+        (0.5, "median"), (0.1, "10th percentile"), (0.01, "1st percentile"), (0.22, "22nd percentile"),
+        (0.03, "3rd percentile"), (0.11, "11th percentile"), (0.12, "12th percentile"), (0.99, "99th percentile"),
+        (0.995, "99.5th percentile"), (0.29, "29th percentile"), (0.57, "57th percentile"),
+    ],
+)  # fmt: skip
+def test_percentiles_have_names(probability, name):
+    assert percentile(probability) == name
+
+
 # metadata
 
 
@@ -680,6 +743,7 @@ def test_frictionless_and_csvw_find_a_release_valid(tmp_path):
     for i, columns in enumerate((predictors[:3], predictors[3:5], predictors[5:])):
         made = ss.synthesize(design, model(" + ".join(columns)), epsilon=20, m=2, seed=1, mechanism=PSEUDO)
         about = {"title": "Löhne & Arbeit", "units": {"income": "euros"}, "license": "CC-BY-4.0", "source": "A survey"}
+        about |= {"contact": "Amt für Löhne, <loehne@amt.example.org>"}
         made = dataclasses.replace(made, method=made.method | about)
         folder = made.write(tmp_path / f"r{i}", by=columns[-1:] if columns[-1] != "share" else "age") / "public"
         report = frictionless.validate(str(folder / "datapackage.json"))
@@ -692,7 +756,14 @@ def test_frictionless_and_csvw_find_a_release_valid(tmp_path):
         (first,) = (each for each in said["resources"] if each["name"] == "synthetic-1-csv")
         fields = {field["name"]: field for field in first["schema"]["fields"]}
         assert fields["income"] == {"name": "income", "type": "number", "title": "Einkommen", "unit": "euros"}
+        person = {"title": "Amt für Löhne", "email": "loehne@amt.example.org", "role": "maintainer"}
+        assert said["contributors"] == [person] and said["licenses"] == [{"name": "CC-BY-4.0", "title": "CC-BY-4.0"}]
         assert said["name"] == "l-hne-arbeit" and "instead of 50%" not in said["description"]
+    contacts = {"Ask us": None, "a@b.org": "a@b.org", "Office (a@b.org)": "a@b.org", "Office, c.d@e-f.uk": "c.d@e-f.uk"}
+    for contact, email in contacts.items():
+        entry = _contributor(contact)
+        title = "Office" if "Office" in contact else contact
+        assert entry == {"title": title} | ({"email": email} if email else {}) | {"role": "maintainer"}
     file = folder / "synthetic_1.csv"
     head, first, rest = file.read_text(encoding="utf-8").split("\n", 2)
     file.write_text("\n".join([head, re.sub(r"[0-9]+\.[0-9]+", "many", first), rest]), encoding="utf-8")

@@ -198,7 +198,7 @@ distances = pd.DataFrame(rows)[["of", "largest", "squared", *STATISTICS]]
     GT(distances, rowname_col="of")
     .tab_header("Share of income that is rent", "distance from the file, and statistics; means of two files")
     .tab_spanner("distance of the ECDF", ["largest", "squared"])
-    .cols_label(squared="mean square", q15="15% quantile", q90="90% quantile")
+    .cols_label(squared="mean square", q15="15th percentile", q90="90th percentile")
     .fmt_number(decimals=3).fmt_number("squared", decimals=5).sub_missing(missing_text="")
 )  # fmt: skip
 
@@ -237,7 +237,7 @@ apart = {
 figure, panels = plt.subplots(2, 4, figsize=(9, 4.6), layout="constrained", sharex=True, sharey=True)
 for axes, name in zip(panels.flat, apart, strict=False):
     for other in apart.values():
-        axes.plot(100 * grid, other, color="#d0d0d0", lw=0.8)
+        axes.plot(100 * grid, other, color="#8f8f8f", lw=0.8)
     axes.plot(100 * grid, apart[name], color="#0b6fa4", lw=1.8)
     axes.axhline(0, color="black", lw=0.8)
     axes.set_title(name, fontsize=9)

@@ -126,7 +126,7 @@ labels = [f"{'all' if r == 'all' else f'race {r}'}{pressure[h]} ({n:,})" for r, 
 place = np.arange(len(own))[::-1]
 ax.axvline(1, color="#7f7f7f", lw=1, label="the survey's own")
 ax.axvline(np.sqrt(1 + 2 / 3), color="#7f7f7f", lw=1, ls="--", label="sqrt(1 + 2 / 3)")
-ax.plot(ignored["se"] / own["se"], place, "s", color="#d9820f", label="clusters ignored, one release")
+ax.plot(ignored["se"] / own["se"], place, "s", color="#c26a00", label="clusters ignored, one release")
 ax.plot(modelled["se"] / own["se"], place, "o", mfc="none", color="#0b6fa4", label="effects of PSUs, one release")
 ax.plot(inside["m = 3"], place, "o", color="#0b6fa4", label="effects of PSUs, b from 15 files")
 ax.set_yticks(place, labels)

@@ -138,7 +138,7 @@ figure, axes = plt.subplots(2, 2, figsize=(8.5, 6), layout="constrained", sharex
 for row, name in zip(axes, RISKS, strict=True):
     for ax, fit, step in zip(row, (first[name], once[name]), ("", ", one step of re-weighting"), strict=True):
         ax.scatter(fit.weighted.alpha, fit.weighted.bounds, s=12, color="#0b6fa4", alpha=0.4, lw=0)
-        ax.axhline(fit.delta, color="#d9820f", lw=1.2, ls="--")
+        ax.axhline(fit.delta, color="#c26a00", lw=1.2, ls="--")
         ax.set_title(f"{name}{step}", loc="left", fontsize=10)
         ax.spines[["top", "right"]].set_visible(False)
     row[0].set_ylabel("bound of the record")

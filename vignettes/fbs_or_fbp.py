@@ -22,7 +22,7 @@ from surveysynth.studies import summarize
 
 SEED, BY = 2024, ["field", "gender"]
 MODELS = {"FBS": ss.FBS, "FBP": ss.FBP}
-COLORS = {"FBS": "#0b6fa4", "FBP": "#d9820f"}
+COLORS = {"FBS": "#0b6fa4", "FBP": "#c26a00"}
 population = sdr()
 
 # %% [markdown]
@@ -168,8 +168,8 @@ table = pd.DataFrame(errors).pivot_table("error", "model", "setting", sort=False
 # %%
 figure, axes = plt.subplots(figsize=(6.5, 3.4), layout="constrained")
 bins = np.geomspace(40_000, 640_000, 29)
-axes.hist(skewed.frame["salary"], bins, weights=np.full(skewed.N, 100 / skewed.N), color="#d0d0d0", label="population")
-for (scale, files), color, look in zip(drawn.items(), ["#d9820f", "#0b6fa4"], ["--", "-"], strict=True):
+axes.hist(skewed.frame["salary"], bins, weights=np.full(skewed.N, 100 / skewed.N), color="#8f8f8f", label="population")
+for (scale, files), color, look in zip(drawn.items(), ["#c26a00", "#0b6fa4"], ["--", "-"], strict=True):
     salaries, weights = np.concatenate([f.frame["salary"] for f in files]), np.concatenate([f.weights for f in files])
     axes.hist(
         salaries, bins, weights=100 * weights / weights.sum(), histtype="step", linestyle=look, lw=1.4, color=color,

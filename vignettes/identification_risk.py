@@ -31,7 +31,7 @@ SEED = 2024
 MANY = 10  # synthetic files behind a risk; the paper has 20
 KNOWN = ["age_group", "urban", "marital"]
 SHORT = {"m": MANY, "chains": 2, "warmup": 80, "draws": 120, "seed": SEED}  # will do to compare
-LOOKS = {"data": ("#7f7f7f", "-"), "top-coded": ("#d9820f", "--"), "synthesizer": ("#0b6fa4", "-.")}
+LOOKS = {"data": ("#7f7f7f", "-"), "top-coded": ("#c26a00", "--"), "synthesizer": ("#0b6fa4", "-.")}
 PASS = ["rhat", "ess_bulk", "ess_tail"]  # short chains; a real release runs longer ones, and accepts nothing
 
 
@@ -108,7 +108,7 @@ def profile(risk):
         "mean": risk.mean(), "q90": risk.quantile(0.9), "largest": risk.max(), "above": (risk > 0.5).sum(),
     })  # fmt: skip
     return show(table, "Risk of identification", "of 600 households, from 0 to 1").cols_label(
-        q90="90% quantile", above="households above 0.5"
+        q90="90th percentile", above="households above 0.5"
     )
 
 
@@ -191,7 +191,7 @@ for axes, (name, values) in zip(panels, rose.items(), strict=True):
     axes.plot([0, 0.6], [0, 0.6], color="#7f7f7f", lw=1)
     axes.plot([0, 0.35], [0.25, 0.6], "--", color="#7f7f7f", lw=1)
     axes.plot(risk["synthesizer"][~more], values[~more], ".", color="#0b6fa4", alpha=0.35, mec="none")
-    axes.plot(risk["synthesizer"][more], values[more], "^", color="#d9820f", ms=5)
+    axes.plot(risk["synthesizer"][more], values[more], "^", color="#c26a00", ms=5)
     axes.set(title=name, xlim=(-0.02, 0.6), ylim=(-0.02, 0.6))
     axes.spines[["top", "right"]].set_visible(False)
 panels[0].set_ylabel("risk in the new files")
@@ -209,7 +209,7 @@ plt.show()
 
 # %%
 def statistics(y):
-    """Mean, median, 90% quantile and share of zeros."""
+    """Mean, median, 90th percentile and share of zeros."""
     return {"mean": y.mean(), "median": y.median(), "q90": y.quantile(0.9), "zeros": (y == 0).mean()}
 
 
@@ -218,7 +218,7 @@ for name, release in {"synthesizer": synthesizer, "marginal": marginal, "pairwis
     kept[name] = pd.DataFrame([statistics(d.frame["income"]) for d in release.datasets]).mean()
 (
     show(pd.DataFrame(kept).T, "Household income, dollars", "of the file, and means over ten synthetic files", digits=0)
-    .fmt_percent("zeros", decimals=1).cols_label(q90="90% quantile", zeros="without income")
+    .fmt_percent("zeros", decimals=1).cols_label(q90="90th percentile", zeros="without income")
 )  # fmt: skip
 
 # %% [markdown]

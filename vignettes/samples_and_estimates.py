@@ -30,7 +30,7 @@ def show(table, title, subtitle=None, digits=0):
     """A table as an editor would print it: numbers rounded, and several statistics as groups of rows."""
     table = table.drop(columns="outcome", errors="ignore")
     if "prob" in table:
-        quantiles = table["prob"].map({0.5: "median", 0.9: "90% quantile"})
+        quantiles = table["prob"].map({0.5: "median", 0.9: "90th percentile"})
         table = table.assign(statistic=table["statistic"].where(table["prob"].isna(), quantiles)).drop(columns="prob")
     several = "statistic" in table and table["statistic"].nunique() > 1
     table = table if several else table.drop(columns="statistic", errors="ignore")

@@ -107,7 +107,7 @@ def ecdf_differences(confidential: ArrayLike, synthetic: ArrayLike) -> tuple[flo
 
 
 def statistics_of(values: ArrayLike) -> dict[str, float]:
-    """Return mean, median, 15% quantile and 90% quantile (sections 4.3, 5)."""
+    """Return mean, median, 15th percentile and 90th percentile (sections 4.3, 5)."""
     y = np.asarray(values, dtype=float)
     return {"mean": float(y.mean())} | {name: float(np.quantile(y, p)) for name, p in PROBS.items()}
 

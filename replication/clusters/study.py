@@ -388,8 +388,8 @@ LINES = {
     ("", ""): ("Confidential sample", "#7f7f7f", "D", ":"),
     ("model", "paper"): ("FBS, effects of PSUs", "#0b6fa4", "o", "-"),
     ("model", "debias"): ("FBS, effects of PSUs, Fisher-consistent", "#0b6fa4", "^", "--"),
-    ("ignore", "paper"): ("FBS, records independent", "#d9820f", "o", "-"),
-    ("ignore", "debias"): ("FBS, records independent, Fisher-consistent", "#d9820f", "^", "--"),
+    ("ignore", "paper"): ("FBS, records independent", "#c26a00", "o", "-"),
+    ("ignore", "debias"): ("FBS, records independent, Fisher-consistent", "#c26a00", "^", "--"),
 }
 
 

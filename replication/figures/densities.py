@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from surveysynth.publication.figures.style import new_figure, save
 
-from .mechanisms import MECHANISM_COLORS, MECHANISMS
-from .style import legend
+from .mechanisms import MECHANISM_LOOKS, MECHANISMS
+from .style import looks
 from .tabular import COLORS
 
 Floats = NDArray[np.float64]
@@ -27,15 +27,20 @@ def density_curves(panels: Mapping[str, Mapping[str, tuple[Floats, Floats]]], pa
     path : str or Path
     title : str
     """
+    from matplotlib.lines import Line2D
+
     names = list(next(iter(panels.values())))
-    known = {MECHANISMS[name]: color for name, color in MECHANISM_COLORS.items()}
-    colors = [known.get(name, color) for name, color in zip(names, (*COLORS.values(), *known.values()), strict=False)]
+    known = {MECHANISMS[name]: look for name, look in MECHANISM_LOOKS.items()}
+    others = (*looks(COLORS).values(), *known.values())
+    drawn = [known.get(name, look) for name, look in zip(names, others, strict=False)]
     figure, axes = new_figure(1, len(panels), (5.4 * len(panels) + 2.4 * (len(panels) == 1), 4.6))
     for ax, (label, curves) in zip(axes[0], panels.items(), strict=True):
-        for color, (points, density) in zip(colors, curves.values(), strict=True):
-            ax.plot(points, density, color=color, lw=1.6)
+        for look, (points, density) in zip(drawn, curves.values(), strict=True):
+            ax.plot(points, density, color=look.color, lw=1.6, ls=look.dashes)
         ax.set_xlabel(label)
         ax.set_ylim(bottom=0)
     axes[0, 0].set_ylabel("density")
-    legend(figure, [(name, color, "s") for name, color in zip(names, colors, strict=True)])
+    series = zip(names, drawn, strict=True)
+    lines = [Line2D([], [], color=look.color, lw=1.6, ls=look.dashes, label=name) for name, look in series]
+    figure.legend(handles=lines, loc="outside lower center", ncols=min(len(lines), 4), frameon=False, handlelength=4)
     return save(figure, path, title)

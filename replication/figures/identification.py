@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from surveysynth.publication.figures.style import new_figure, save
 
-from .style import REFERENCE, legend, violin
+from .style import REFERENCE, legend, looks, violin
 
 Floats = NDArray[np.float64]
 
@@ -19,11 +19,11 @@ RISKS = {
     "data": "Data", "topcoding": "Topcoding", "synthesizer": "Synthesizer", "marginal": "Marginal",
     "pairwise": "Pairwise",
 }  # fmt: skip
-RISK_COLORS = {
-    "data": "#7f7f7f", "topcoding": "#7a5195", "synthesizer": "#444444", "marginal": "#d9820f", "pairwise": "#0b6fa4",
-}  # fmt: skip
+RISK_LOOKS = looks({
+    "data": "#7f7f7f", "topcoding": "#7a5195", "synthesizer": "#444444", "marginal": "#c26a00", "pairwise": "#0b6fa4",
+})  # fmt: skip
 RISK_MEASURES = {
-    "mean": "Mean", "iqr": "Interquartile range", "q99": "99% quantile", "max": "Largest",
+    "mean": "Mean", "iqr": "Interquartile range", "q99": "99th percentile", "max": "Largest",
 }  # fmt: skip
 
 
@@ -45,7 +45,7 @@ def risk_violins(records: pd.DataFrame, path: str | Path, *, title: str) -> Path
     for x, part in enumerate(groups):
         name, c1, c2 = part[["synthesizer", "c1", "c2"]].iloc[0]
         risk = part["risk"].to_numpy(dtype=float)
-        violin(ax, risk, x, 1.0, RISK_COLORS[name], points=False, middle=np.mean)
+        violin(ax, risk, x, 1.0, RISK_LOOKS[name].color, points=False, middle=np.mean)
         ax.text(x, 1.02, f"{risk.mean():.3f}", ha="center", va="bottom", fontsize=9)
         labels.append(RISKS[name] + ("" if pd.isna(c1) else f"\nc1 = {c1:g}\nc2 = {c2:g}"))
     ax.axhline(0.5, color=REFERENCE, ls=":", lw=1)
@@ -71,15 +71,16 @@ def whack_a_mole(
     path : str or Path
     title : str
     rise : float
-        Records whose risk increased by more than this have another colour.
+        Records whose risk increased by more than this have another colour and marker.
     limit : float
         Risk at which a horizontal line is drawn.
     """
     figure, axes = new_figure(1, len(risk), (5.2 * len(risk), 5.2), sharex=True, sharey=True)
     for ax, (name, after) in zip(axes[0], risk.items(), strict=True):
         raised = after - before > rise
-        for selected, color, size in ((~raised, "#9aa7b0", 9), (raised, REFERENCE, 16)):
-            ax.scatter(before[selected], after[selected], s=size, alpha=0.55, lw=0, color=color, rasterized=True)
+        for selected, color, marker, size in ((~raised, "#66727a", "o", 9), (raised, REFERENCE, "^", 20)):
+            where = {"x": before[selected], "y": after[selected]}
+            ax.scatter(**where, s=size, marker=marker, alpha=0.7, lw=0, color=color, rasterized=True)
         ax.plot([0, 1], [0, 1], color="#0b6fa4", lw=1.2)
         ax.axhline(limit, color="black", ls="--", lw=1)
         ax.set_title(f"{RISKS[name]}: {int(raised.sum()):,} records rose by more than {rise:g}", fontsize=10)
@@ -117,20 +118,22 @@ def radius_curves(
             part = profile[profile["synthesizer"] == name].sort_values("at")
             main = part["radius"].value_counts(dropna=False).index[0]  # of the files measured with all radii
             same = part[part["radius"].isna() | (part["radius"] == main)]
-            ax.plot(same["at"], same[measure], color=RISK_COLORS[name], marker="o", ms=4, lw=1.6)
+            color, marker, _ = RISK_LOOKS[name]
+            ax.plot(same["at"], same[measure], color=color, marker=marker, ms=5, lw=1.6)
             own = part[part["radius"] == part["at"]]
-            ax.plot(own["at"], own[measure], color=RISK_COLORS[name], marker="o", ms=4, lw=1.4, ls="--")
+            ax.plot(own["at"], own[measure], color=color, marker=marker, ms=5, lw=1.4, ls="--")
         ax.set_title(f"{label} of the risks", fontsize=10)
     for ax, (statistic, label) in zip(axes[1], labels.items(), strict=False):
         for name in names:
             part = utility[(utility["synthesizer"] == name) & (utility["statistic"] == statistic)].sort_values("radius")
-            line = {"color": RISK_COLORS[name], "marker": "o", "ms": 4, "lw": 1.4, "ls": "--"}
-            ax.plot(part["radius"], 100 * part["relative_difference"], **line)
+            color, marker, _ = RISK_LOOKS[name]
+            off = 100 * part["relative_difference"]
+            ax.plot(part["radius"], off, color=color, marker=marker, ms=5, lw=1.4, ls="--")
         ax.axhline(0, color=REFERENCE, ls=":", lw=1)
         ax.set_title(f"{label}, off by %", fontsize=10)
     for ax in axes[1, len(labels) :]:
         ax.set_visible(False)
     for ax in axes[1]:
         ax.set_xlabel("radius, share of the value")
-    legend(figure, [(RISKS[name], RISK_COLORS[name], "o") for name in names])
+    legend(figure, [(RISKS[name], *RISK_LOOKS[name][:2]) for name in names])
     return save(figure, path, title)

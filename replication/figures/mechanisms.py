@@ -9,28 +9,28 @@ import pandas as pd
 
 from surveysynth.publication.figures.style import new_figure, save
 
-from .style import REFERENCE, legend, violin
+from .style import REFERENCE, legend, looks, violin
 
 MECHANISMS = {
     "data": "Data", "unweighted": "Unweighted", "weighted": "Weighted", "weighted_e": "Weighted-e",
     "censor_w": "Censor_w", "censor_uw": "Censor_uw", "perturbed_histogram": "PH",
     "perturbed_histogram_sqrt": "PH, sqrt(n) bins",
 }  # fmt: skip
-MECHANISM_COLORS = {
-    "data": "#7f7f7f", "unweighted": "#444444", "weighted": "#0b6fa4", "weighted_e": "#5fb0d9",
-    "censor_w": "#2a8c55", "censor_uw": "#d9820f", "perturbed_histogram": "#7a5195",
-    "perturbed_histogram_sqrt": "#b78fcf",
-}  # fmt: skip
+MECHANISM_LOOKS = looks({
+    "data": "#7f7f7f", "unweighted": "#444444", "weighted": "#0b6fa4", "weighted_e": "#3b8fc2",
+    "censor_w": "#2a8c55", "censor_uw": "#c26a00", "perturbed_histogram": "#7a5195",
+    "perturbed_histogram_sqrt": "#a678c4",
+})  # fmt: skip
 WEIGHTINGS = {
     "data": "Data", "unweighted": "Unweighted", "inverse": "Inverse map",
     "inverse_debias": "Inverse map, debias", "LW": "LW", "LW_final": "LW_final",
     "LW_flat": "LW_flat", "CW": "CW", "CW_final": "CW_final", "CW_flat": "CW_flat",
 }  # fmt: skip
-WEIGHTING_COLORS = {
-    "data": "#7f7f7f", "unweighted": "#444444", "inverse": "#8fcfae",
-    "inverse_debias": "#2a8c55", "LW": "#5fb0d9", "LW_final": "#0b6fa4",
-    "LW_flat": "#08415c", "CW": "#e8b267", "CW_final": "#d9820f", "CW_flat": "#8f4f00",
-}  # fmt: skip
+WEIGHTING_LOOKS = looks({
+    "data": "#7f7f7f", "unweighted": "#444444", "inverse": "#3d9970",
+    "inverse_debias": "#1f6b41", "LW": "#3b8fc2", "LW_final": "#0b6fa4",
+    "LW_flat": "#08415c", "CW": "#c2841a", "CW_final": "#b8600a", "CW_flat": "#8f4f00",
+})  # fmt: skip
 
 
 def mechanism_violins(
@@ -65,7 +65,7 @@ def mechanism_violins(
     for ax, (heading, part) in zip(axes[0], panels.items(), strict=True):
         for x, name in enumerate(shown):
             values = part.loc[part["synthesizer"] == name, column].to_numpy(dtype=float)
-            violin(ax, values, x, 0.9, MECHANISM_COLORS[name])
+            violin(ax, values, x, 0.9, MECHANISM_LOOKS[name].color)
         if lines and heading in lines:
             ax.axhline(lines[heading], color=REFERENCE, ls="--", lw=1)
         ax.set_xticks(range(len(shown)), [MECHANISMS[name] for name in shown], rotation=40, ha="right")
@@ -109,7 +109,7 @@ def weighting_violins(
         shown = [name for name in WEIGHTINGS if name in set(frame.loc[frame[column].notna(), "synthesizer"])]
         for x, name in enumerate(shown):
             values = frame.loc[frame["synthesizer"] == name, column].to_numpy(dtype=float)
-            violin(ax, values, x, 0.9, WEIGHTING_COLORS[name], points=values.size <= 100)
+            violin(ax, values, x, 0.9, WEIGHTING_LOOKS[name].color, points=values.size <= 100)
         if lines and label in lines:
             ax.axhline(lines[label], color=REFERENCE, ls="--", lw=1)
         names = [WEIGHTINGS[name] + (f"\n{notes[name]}" if notes and name in notes else "") for name in shown]
@@ -143,12 +143,13 @@ def epsilon_curves(
         for ax, measure in zip(column, measures, strict=True):
             for name in names:
                 here = part[part["synthesizer"] == name].sort_values("epsilon")
-                style = {"color": WEIGHTING_COLORS[name], "ls": "-" if "_" in name else "--"}
-                ax.plot(here["epsilon"], here[measure], marker="o", ms=4, lw=1.6, **style)
+                color, marker, _ = WEIGHTING_LOOKS[name]
+                dashes = "-" if "_" in name else "--"
+                ax.plot(here["epsilon"], here[measure], color=color, marker=marker, ms=5, lw=1.6, ls=dashes)
         column[0].axhline(1, color=REFERENCE, ls=":", lw=1)
         column[0].set_title(heading, fontsize=11)
         column[-1].set_xlabel("epsilon")
     for ax, label in zip(axes[:, 0], measures.values(), strict=True):
         ax.set_ylabel(label)
-    legend(figure, [(WEIGHTINGS[name], WEIGHTING_COLORS[name], "o") for name in names])
+    legend(figure, [(WEIGHTINGS[name], *WEIGHTING_LOOKS[name][:2]) for name in names])
     return save(figure, path, title)

@@ -13,7 +13,7 @@ from surveysynth.publication.figures.style import new_figure, plain_log, save
 from .style import REFERENCE, legend, log_ticks, violin
 
 METHODS = {"confidential": "Confidential sample", "fbs": "FBS", "fbp": "FBP", "laplace": "Laplace"}
-COLORS = {"confidential": "#7f7f7f", "fbs": "#0b6fa4", "fbp": "#d9820f", "laplace": "#7a5195"}
+COLORS = {"confidential": "#7f7f7f", "fbs": "#0b6fa4", "fbp": "#c26a00", "laplace": "#3f1359"}
 SETTINGS = {"default": "our default", "debias": "Fisher-consistent"}
 MARKERS = {"": "D", "paper": "o", "local": "o", "default": "s", "debias": "^"}
 STATISTICS = {"count": "Counts", "mean": "Means"}
@@ -88,7 +88,7 @@ def coverage_against_cv(summary: pd.DataFrame, path: str | Path, *, title: str) 
             for method, setting in dict.fromkeys(zip(here["method"], here["setting"], strict=True)):
                 part = here[(here["method"] == method) & (here["setting"] == setting)]
                 marker, color = MARKERS[setting], COLORS[method]
-                ax.scatter(part["coverage"], part["cv"], s=26, marker=marker, color=color, alpha=0.75, lw=0)
+                ax.scatter(part["coverage"], part["cv"], s=26, marker=marker, color=color, lw=0)
                 label = METHODS[method] + (f", {SETTINGS[setting]}" if setting in SETTINGS else "")
                 shown.append((label, color, marker))
             ax.axvline(0.95, color=REFERENCE, ls="--", lw=1)

@@ -9,8 +9,8 @@ import pandas as pd
 
 from surveysynth.publication.figures.style import new_figure, no_ticks, plain_log, save
 
-from .identification import RISK_COLORS, RISKS
-from .mechanisms import WEIGHTING_COLORS, WEIGHTINGS
+from .identification import RISK_LOOKS, RISKS
+from .mechanisms import WEIGHTING_LOOKS, WEIGHTINGS
 from .style import REFERENCE, legend, violin
 from .tabular import COLORS, METHODS
 
@@ -67,7 +67,7 @@ def weight_scatter(scatter: pd.DataFrame, path: str | Path, *, outcome: str, tit
         ax.set_visible(False)
     for ax, (method, weights) in zip(axes.flat, kinds, strict=False):
         here = scatter[(scatter["method"] == method) & (scatter["weights"] == weights)]
-        ax.scatter(here["outcome"], here["weight"], s=7, alpha=0.45, lw=0, color=COLORS[method], rasterized=True)
+        ax.scatter(here["outcome"], here["weight"], s=7, alpha=0.7, lw=0, color=COLORS[method], rasterized=True)
         ax.set(xscale="log", yscale="log")
         ax.set_title(f"{METHODS[method]}: {weights}", fontsize=10)
     for ax in axes.flat[: len(kinds)]:
@@ -100,8 +100,8 @@ def bounds_against_weights(records: pd.DataFrame, path: str | Path, *, title: st
             ax.set_visible(False)
         for ax, name in zip(line, names, strict=False):
             here = records[records["synthesizer"] == name]
-            color = WEIGHTING_COLORS[name]
-            ax.scatter(here["alpha"], here["bound"], s=8, alpha=0.5, lw=0, color=color, rasterized=True)
+            color = WEIGHTING_LOOKS[name].color
+            ax.scatter(here["alpha"], here["bound"], s=8, alpha=0.7, lw=0, color=color, rasterized=True)
             ax.axhline(here["bound"].max(), color=REFERENCE, ls="--", lw=1)
             ax.set_title(f"{WEIGHTINGS[name]}: largest bound {here['bound'].max():.2f}", fontsize=10)
             ax.set_ylim(bottom=0)
@@ -128,16 +128,17 @@ def weight_changes(records: pd.DataFrame, path: str | Path, *, title: str) -> Pa
     shown = [name for name in WEIGHTINGS if name in weights and name != "unweighted"]
     figure, axes = new_figure(1, 2, (10.5, 4.6))
     for x, name in enumerate(shown):
-        violin(axes[0, 0], weights[name].to_numpy(dtype=float), x, 0.9, WEIGHTING_COLORS[name], points=False)
+        violin(axes[0, 0], weights[name].to_numpy(dtype=float), x, 0.9, WEIGHTING_LOOKS[name].color, points=False)
     axes[0, 0].set_xticks(range(len(shown)), [WEIGHTINGS[name] for name in shown], rotation=30, ha="right")
     axes[0, 0].set_ylabel("privacy weight")
     axes[0, 1].plot([0, 1], [0, 1], color=REFERENCE, ls="--", lw=1)
     after = [name for name in shown if "_" in name]
     for name in after:
         before = weights[name.partition("_")[0]]
-        axes[0, 1].scatter(before, weights[name], s=9, alpha=0.5, lw=0, color=WEIGHTING_COLORS[name], rasterized=True)
+        color, marker, _ = WEIGHTING_LOOKS[name]
+        axes[0, 1].scatter(before, weights[name], s=12, alpha=0.7, lw=0, color=color, marker=marker, rasterized=True)
     axes[0, 1].set(xlabel="privacy weight before re-weighting", ylabel="after", xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
-    legend(figure, [(WEIGHTINGS[name], WEIGHTING_COLORS[name], "o") for name in after])
+    legend(figure, [(WEIGHTINGS[name], *WEIGHTING_LOOKS[name][:2]) for name in after])
     return save(figure, path, title)
 
 
@@ -163,7 +164,8 @@ def weights_against_values(records: pd.DataFrame, path: str | Path, *, outcome: 
     width = float(10 ** np.floor(np.log10(sizes.median()) - 1)) if len(sizes) else 1.0
     for row, kind, line in zip(axes, kinds, lines, strict=True):
         for ax, ((c1, c2), part) in zip(row, line, strict=False):
-            ax.scatter(part["value"], part["alpha"], s=6, alpha=0.35, lw=0, color=RISK_COLORS[kind], rasterized=True)
+            color = RISK_LOOKS[kind].color
+            ax.scatter(part["value"], part["alpha"], s=6, alpha=0.7, lw=0, color=color, rasterized=True)
             ax.set_title(f"{RISKS[kind]}, c1 = {c1:g}, c2 = {c2:g}", fontsize=10)
         row[0].set_ylabel("privacy weight")
     ax = axes[0, 0]

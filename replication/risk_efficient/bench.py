@@ -36,7 +36,7 @@ RAISED, HIGH, LOW = 0.25, 0.5, 0.25  # limits for IR_i: sections 2.3.1, 3.3.1 of
 
 
 def summaries(values: Floats, weights: Floats) -> Floats:
-    """Return the weighted mean, median and 90% quantile of one file."""
+    """Return the weighted mean, median and 90th percentile of one file."""
     order = np.argsort(values, kind="stable")
     return _sorted_summaries(values[order], weights[order][None])[0]
 
@@ -44,7 +44,7 @@ def summaries(values: Floats, weights: Floats) -> Floats:
 def bootstrap_variances(
     values: Floats, weights: Floats, rng: np.random.Generator, resamples: int = RESAMPLES
 ) -> Floats:
-    """Compute bootstrap variances of the weighted mean, median and 90% quantile (:func:`summaries`).
+    """Compute bootstrap variances of the weighted mean, median and 90th percentile (:func:`summaries`).
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def bootstrap_variances(
 
 
 def _sorted_summaries(y: Floats, w: Floats) -> Floats:
-    """Mean, median and 90% quantile of n sorted values under R sets of weights (R, n), as an array (R, 3)."""
+    """Mean, median and 90th percentile of n sorted values under R sets of weights (R, n), as an array (R, 3)."""
     up_to = w.cumsum(axis=1)
     total = up_to[:, -1:]
     reached = (y[(up_to >= p * total * (1 - 1e-12)).argmax(axis=1)] for p in PROBS.values())
@@ -196,7 +196,7 @@ class RiskBench(Bench):
         }  # fmt: skip
 
     def estimates(self, files: Files) -> list[dict[str, Any]]:
-        """Estimate mean, median, 90% quantile and the coefficient of the plan, with 95% intervals."""
+        """Estimate mean, median, 90th percentile and the coefficient of the plan, with 95% intervals."""
         weighted = [(y, one.weights) for y, one in zip(files.values, files.designs, strict=True)]
         q = np.array([summaries(y, w) for y, w in weighted])
         u = np.array([bootstrap_variances(y, w, self.rng, self.plan.resamples) for y, w in weighted])

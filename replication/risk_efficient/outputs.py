@@ -25,7 +25,7 @@ NOTICE = (
     "identification risks and privacy weights of single records. It compares privacy weights, for the agency alone. "
     "What is published is a release."
 )
-NAMES = {"mean": "mean", "median": "median", "q90": "90% quantile", "coefficient": "coefficient"}
+NAMES = {"mean": "mean", "median": "median", "q90": "90th percentile", "coefficient": "coefficient"}
 SHOWN = ("data", "topcoding", "synthesizer", *KINDS)  # columns of the tables of single records
 TEN = 10  # records in Tables 2 and 3 of the paper
 IQR_IN_PAPER = {"marginal": 0.1534, "pairwise": 0.1385}  # section 3.3.1 of the paper
@@ -251,9 +251,9 @@ def _topcoding_findings(risk: pd.DataFrame) -> list[Finding]:
         return []
     top, unweighted = risk.loc["topcoding"], risk.loc["synthesizer"]
     return [(
-        "Topcoding leaves most records at risk: its median risk is above the Synthesizer's 99% quantile",
+        "Topcoding leaves most records at risk: its median risk is above the Synthesizer's 99th percentile",
         bool(top["median"] > unweighted["q99"]),
-        f"Topcoding: median {top['median']:.3f}, Data {risk['median']['data']:.3f}; Synthesizer: 99% quantile "
+        f"Topcoding: median {top['median']:.3f}, Data {risk['median']['data']:.3f}; Synthesizer: 99th percentile "
         f"{unweighted['q99']:.3f}",
     )]  # fmt: skip
 
@@ -384,11 +384,12 @@ def describe(study: RiskEfficientStudy) -> str:
         "A pattern of one record has risk 0: the measure counts how rare a value is among records that are alike.",
         "Privacy weights are made from the risks of "
         + ("the unweighted fit's synthetic files" if plan.weights_from == "synthetic" else "the file itself")
-        + f"; those of Marginal are {_spread(study, 'marginal')}, those of Pairwise {_spread(study, 'pairwise')} (5%, "
-        "50% and 95% quantile, c1 = 1, c2 = 0).", "",
-        "Identification risk of the records: mean, median, interquartile range, 90% and 99% quantile, largest; records "
-        f"above {HIGH:g}; share below {LOW:g}; records whose risk rose by more than {RAISED:g} over the Synthesizer "
-        "(of the Synthesizer itself: in more files of the same fit, by chance), and the largest risk of these",
+        + f"; those of Marginal are {_spread(study, 'marginal')}, those of Pairwise {_spread(study, 'pairwise')} (5th, "
+        "50th and 95th percentiles, c1 = 1, c2 = 0).", "",
+        "Identification risk of the records: mean, median, interquartile range, 90th and 99th percentiles, "
+        f"largest; records above {HIGH:g}; share below {LOW:g}; records whose risk rose by more than {RAISED:g} "
+        "over the Synthesizer (of the Synthesizer itself: in more files of the same fit, by chance), and the largest "
+        "risk of these",
     ]  # fmt: skip
     for row in profile(study).to_dict("records"):
         numbers = "".join(f"{row[c]:8.3f}" for c in ("mean", "median", "iqr", "q90", "q99", "max"))
@@ -420,7 +421,7 @@ def describe(study: RiskEfficientStudy) -> str:
 
 
 def _spread(study: RiskEfficientStudy, kind: str) -> str:
-    """Text with the 5%, 50% and 95% quantile of the privacy weights for c1 = 1, c2 = 0."""
+    """Text with the 5th, 50th and 95th percentiles of the privacy weights for c1 = 1, c2 = 0."""
     table = _plain(study.records[study.records["synthesizer"] == kind])
     return ", ".join(f"{x:.2f}" for x in table["alpha"].quantile([0.05, 0.5, 0.95]))
 

@@ -28,7 +28,7 @@ from .ledger import ledger_command
 from .once import Commands
 from .plan import check_command, plan_command, release_command, resume_command
 from .policy import policy_command
-from .printing import console, give_up_stdout
+from .printing import console, filled, give_up_stdout
 from .privacy_cost import privacy_cost_command
 from .risk import risk_command
 from .studies import app as study_app
@@ -64,7 +64,7 @@ PLAN_COMMANDS = "plan", "check", "release", "compare", "dossier", "synthesize", 
 
 
 def main(commands: Callable[[], object] = app) -> None:
-    """Run the command line, or the function ``commands``.  Each error or warning is printed as one line on stderr."""
+    """Run the command line, or the function ``commands``.  Errors and warnings are printed on stderr."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # labels in other alphabets than the terminal's
     try:
@@ -103,7 +103,8 @@ def _say(heading: str, text: str) -> None:
         text = in_words_of_plans(text)
     if heading == "Error" and sys.argv[1:2] == ["plan"] and ENTRY.search(text):
         text += " (while there is no plan file, an entry is given by --set section.entry=value)"
-    errors.print(f"[bold red]{heading}:[/] {escape(text)}", highlight=False, soft_wrap=True)
+    said = filled(f"{heading}: {text}", errors.width).removeprefix(heading)
+    errors.print(f"[bold red]{heading}[/]{escape(said)}", highlight=False, soft_wrap=True)
 
 
 def _warn(

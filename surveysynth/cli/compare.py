@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..storage import check_new
 from .confidential import Confidential, design_of
 from .options import By, Psu, Strata, Weights
-from .printing import console, print_written
+from .printing import print_filled, print_written
 
 
 def compare_command(
@@ -39,8 +39,8 @@ def compare_command(
     read = ss.read_release(release)
     design, plan = design_of(confidential, read, weights, strata, psu)
     found = plan.compare(read) if plan is not None and by is None else ss.compare(design, read, by)
-    console.print(str(found), markup=False, highlight=False, soft_wrap=True)
+    print_filled(str(found))
     if out is not None:
         print_written(f"{found.write(out)} (to keep)")
     else:
-        console.print("--out folder/ keeps every cell.", markup=False, highlight=False)
+        print_filled("--out folder/ keeps every cell.")

@@ -11,7 +11,7 @@ import typer
 import surveysynth as ss
 
 from .options import by_commas
-from .printing import console
+from .printing import print_filled
 
 
 def convert_command(
@@ -37,4 +37,4 @@ def convert_command(
         file, to, missing_codes=codes, encoding=encoding, separator=separator, decimal=decimal, thousands=thousands,
         text=None if text is None else list(text), na=None if na is None else list(na),
     )  # fmt: skip
-    console.print(f"{to}: as confidential as {file}", soft_wrap=True, highlight=False, markup=False)
+    print_filled(f"{to}: as confidential as {file}")

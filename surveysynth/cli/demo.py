@@ -15,7 +15,7 @@ import surveysynth as ss
 from ..errors import InputError
 from ..storage import is_free
 from .options import Seed, by_commas, numbers
-from .printing import about_what_is_written, console, print_report, print_written
+from .printing import about_what_is_written, console, print_filled, print_report, print_written
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,7 +65,7 @@ def demo_command(
         _print_demo(margins, [*tables])
         print_report(first.privacy)
         if len(budgets) > 1:
-            console.print(f"All releases are of one sample: together they have epsilon = {sum(budgets):g}.\n")
+            print_filled(f"All releases are of one sample: together they have epsilon = {sum(budgets):g}.")
         folders = ", ".join(str(out / name) for name in releases)
         print_written(f"{folders}, {out / 'comparison.csv'} (all cells), {figure}")
 
@@ -117,7 +117,7 @@ def _print_demo(margins: pd.DataFrame, kinds: list[str]) -> None:
     for row in margins.to_dict("records"):
         table.add_row(row["label"], *(f"{row[c]:,.0f}" for c in columns))
     console.print(table)
-    console.print(_intervals_that_hold(margins, kinds), highlight=False)
+    print_filled(_intervals_that_hold(margins, kinds))
 
 
 def _intervals_that_hold(margins: pd.DataFrame, kinds: list[str]) -> str:

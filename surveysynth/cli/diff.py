@@ -13,7 +13,7 @@ import surveysynth as ss
 from ..errors import InputError
 from ..storage import whole_file
 from .options import By, by_commas
-from .printing import console, print_written
+from .printing import print_filled, print_written
 
 
 def diff_command(
@@ -46,7 +46,7 @@ def diff_command(
     if found.about is None and out is not None:
         raise InputError("--out is for tables of releases, and these are plans")
     note = found.erratum(why) if erratum is not None else ""
-    console.print(str(found), markup=False, highlight=False, soft_wrap=True)
+    print_filled(str(found))
     for file, text in ((out, found.cells.to_csv(index=False)), (erratum, note)):
         if file is not None:
             with whole_file(file, mode=0o666, replace=False) as stream:

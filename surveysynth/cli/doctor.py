@@ -12,7 +12,7 @@ from rich.table import Table
 
 from .._version import __version__
 from ..errors import EngineError
-from .printing import console
+from .printing import console, print_filled
 
 
 def doctor_command() -> None:
@@ -42,10 +42,8 @@ def doctor_command() -> None:
     show("R from Python", module("rpy2"), "pip install 'surveysynth[r]' (needs R)")
     console.print(table)
     if remains:
-        console.print(
-            f"\nRuns that were killed left confidential files in {', '.join(map(str, remains))}: removed now.",
-            markup=False, highlight=False, soft_wrap=True,
-        )  # fmt: skip
+        console.print()
+        print_filled(f"Runs that were killed left confidential files in {', '.join(map(str, remains))}: removed now.")
         scratch.sweep()
 
 

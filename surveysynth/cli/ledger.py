@@ -10,7 +10,7 @@ import typer
 import surveysynth as ss
 
 from ..errors import InputError
-from .printing import console
+from .printing import print_filled
 
 
 def ledger_command(
@@ -53,7 +53,7 @@ def ledger_command(
     else:
         texts = [str(ss.Ledger(file, name)) for name in surveys_of(file)] or [f"{str(file)!r} has no entries."]
     for text in texts:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
+        print_filled(text)
 
 
 def _verified(ledger: ss.Ledger, folders: list[Path]) -> list[str]:

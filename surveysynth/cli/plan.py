@@ -17,7 +17,7 @@ from ..choices import OutcomeKind
 from ..errors import InputError
 from .confidential import named_ledger
 from .options import Bounds, By, Entries, Epsilon, Formula, Overwrite, Psu, Seed, Strata, Total, Weights
-from .printing import about_what_is_written, console, print_release, print_table
+from .printing import about_what_is_written, console, print_filled, print_release, print_table
 
 PlanFile = Annotated[Path, typer.Argument(help="File by surveysynth plan.", show_default=False)]
 OPTIONS = {  # entries that have an option of their own
@@ -78,7 +78,7 @@ def check_command(
 ) -> None:
     """Preview a release: columns published unchanged, standard errors, time, warnings.  No privacy budget is spent."""
     preview = ss.Plan.read(plan, _entries(entries)).check(inside=inside)
-    console.print(str(preview), markup=False, highlight=False, soft_wrap=True)
+    print_filled(str(preview))
 
 
 def release_command(

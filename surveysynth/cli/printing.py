@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import textwrap
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ from rich.markup import escape
 from rich.table import Table
 
 import surveysynth as ss
+
+from ..publication.percentiles import percentile
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +35,7 @@ class Stdout(Console):
 
 
 console = Stdout()
+NUMBERS = "estimate", "se", "95% interval", "records"  # headings
 
 
 @contextmanager
@@ -57,7 +61,10 @@ def give_up_stdout() -> None:
 
 
 def print_table(table: pd.DataFrame, by: list[str]) -> None:
-    """Print a table in blocks, one for each statistic of an outcome.  Flags become numbered notes at the end."""
+    """Print a table in blocks, one for each statistic of an outcome.  Flags become numbered notes at the end.
+
+    Labels are wrapped at words, so that no row is wider than the terminal, except where the numbers alone are wider.
+    """
     import pandas as pd
 
     from ..estimation.tables import TOTAL
@@ -68,36 +75,51 @@ def print_table(table: pd.DataFrame, by: list[str]) -> None:
     notes = {text: str(i) for i, text in enumerate(dict.fromkeys(t for f in flags for t in f), 1)}
     table = table.assign(note=[", ".join(notes[t] for t in f) for f in flags])
     for _, part in blocks(shown(table)):
-        first = part.iloc[0]
-        title = _labelled(_title(first), labels.get(first["outcome"]))
-        grid = Table(title=escape(title), title_justify="left", box=SIMPLE)
-        for name in by or [""]:
-            grid.add_column(escape(_labelled(name, labels.get(name))))
-        for heading in ("estimate", "se", "95% interval", "records", "note"):
-            grid.add_column(heading, justify="right", no_wrap=True)
+        rows = []
         for row in part.to_dict("records"):
             estimate, se, low, high = (row[c] for c in ("estimate", "se", "ci_low", "ci_high"))
             interval = f"{low} to {high}" if low else ""
             n = "" if pd.isna(row["n"]) else f"{row['n']:,}"
-            cell = [str(row[c]) for c in by] or [TOTAL]
-            grid.add_row(*map(escape, cell), estimate or "...", se, interval, n, row["note"])
-        grid.width = console.measure(grid, options=console.options.update(max_width=1000)).maximum
-        console.print(grid, crop=False)  # in a narrow terminal lines wrap, so that labels and numbers are not cut off
+            numbers = [estimate or "...", se, interval, n, *([row["note"]] if notes else [])]
+            rows.append([*([str(row[c]) for c in by] or [TOTAL]), *numbers])
+        headings = [*(_called(name, labels) for name in by or [""]), *NUMBERS, *(["note"] if notes else [])]
+        _print_grid(_title(part.iloc[0], labels), headings, rows, labels=max(len(by), 1))
     for text, number in notes.items():
-        console.print(f"{number}: {text}", markup=False, highlight=False)
+        print_filled(f"{number}: {text}")
 
 
-def _title(row: pd.Series) -> str:
-    """Return the title of a block, as in "mean of income" or "0.25 quantile of income"."""
-    if not row["outcome"]:
-        return str(row["statistic"])
-    before = f"{row['prob']:g} " if row["statistic"] == "quantile" else ""
-    after = f" = {row['category']}" if row["statistic"] == "proportion" else ""
-    return f"{before}{str(row['statistic']).replace('_', ' ')} of {row['outcome']}{after}"
+def _print_grid(title: str, headings: list[str], rows: list[list[str]], *, labels: int) -> None:
+    """Print a table whose first columns are labels.  Neither a word of a label nor a number is broken or cut off."""
+    grid = Table(title=escape(title), title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
+    for i, heading in enumerate(headings):
+        texts = [heading, *(row[i] for row in rows)]
+        if i < labels:
+            grid.add_column(escape(heading), min_width=max(len(word) for text in texts for word in [*text.split(), ""]))
+        else:
+            grid.add_column(heading, justify="right", no_wrap=True, min_width=max(map(len, texts)))
+    for row in rows:
+        grid.add_row(*map(escape, row))
+    room = console.measure(grid, options=console.options.update(max_width=1000))
+    grid.width = min(room.maximum, max(room.minimum, console.width))
+    console.print(grid, crop=False)
 
 
-def _labelled(name: str, label: str | None) -> str:
-    return f"{name}: {label}" if label else name
+def _title(row: pd.Series, labels: Mapping[str, str]) -> str:
+    """Return the title of a block, as in "mean of income" or "25th percentile of income"."""
+    outcome, statistic = row["outcome"], str(row["statistic"])
+    if not outcome:
+        return statistic
+    named = percentile(row["prob"]) if statistic == "quantile" else statistic.replace("_", " ")
+    after = f" = {row['category']}" if statistic == "proportion" else ""
+    return f"{named} of {_called(outcome, labels)}{after}"
+
+
+def _called(name: str, labels: Mapping[str, str]) -> str:
+    """Return the label of a column, with its name if another column has the same label; or the name."""
+    label = labels.get(name)
+    if not label:
+        return name
+    return label if list(labels.values()).count(label) == 1 else f"{label} ({name})"
 
 
 def print_release(release: ss.Release, out: Path, ledger: ss.Ledger | None) -> None:
@@ -105,7 +127,8 @@ def print_release(release: ss.Release, out: Path, ledger: ss.Ledger | None) -> N
     print_report(release.privacy)
     if ledger is not None:
         heading = str(ledger).splitlines()[0]
-        console.print(f"\n{heading} ({ledger.path})", markup=False, highlight=False, soft_wrap=True)
+        console.print()
+        print_filled(f"{heading} ({ledger.path})")
     purpose = "to publish" if release.privacy.publishable else "NOT to publish: made with a seed"
     print_written(f"{out / 'public'} ({purpose}), {out / 'internal'} (to keep)")
 
@@ -117,24 +140,34 @@ def print_report(report: PrivacyReport) -> None:
 
 
 def print_filled(text: str) -> None:
-    """Print text in lines as wide as the terminal, with items of lists indented."""
+    """Print text in lines no wider than the terminal, with items of lists indented."""
+    console.print(filled(text, console.width), markup=False, highlight=False, soft_wrap=True)
+
+
+def filled(text: str, width: int) -> str:
+    """Wrap the lines of a text at words.  The rest of an indented line is indented by two characters more."""
+    lines = []
     for line in text.splitlines():
-        indent = "    " if line.startswith("  - ") else ""
-        filled = textwrap.fill(line, console.width, subsequent_indent=indent, break_on_hyphens=False)
-        console.print(filled, markup=False, highlight=False)
+        start = re.match(r" *(?:- )?", line)
+        indent = " " * (0 if start is None or not start[0] else start.end() if "-" in start[0] else start.end() + 2)
+        lines += textwrap.wrap(
+            line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        ) or [""]  # fmt: skip
+    return "\n".join(lines)
 
 
 def print_written(what: str) -> None:
     """Print the paths of the files that were written."""
-    console.print(f"\nWritten: {what}", markup=False, highlight=False, soft_wrap=True)
+    console.print()
+    print_filled(f"Written: {what}")
 
 
 def print_stopped(out: Path) -> None:
     """Print how to continue a study that was stopped."""
-    console.print(f"Finished samples are in {out}; the same command goes on from there.", markup=False)
+    print_filled(f"Finished samples are in {out}; the same command goes on from there.")
 
 
 def print_study(out: Path) -> None:
     """Print the summary of a study, and the path of its folder."""
-    console.print((out / "summary.txt").read_text(encoding="utf-8"), markup=False, highlight=False, soft_wrap=True)
-    console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
+    print_filled((out / "summary.txt").read_text(encoding="utf-8"))
+    print_filled(f"Written: {out}")

@@ -13,7 +13,7 @@ import surveysynth as ss
 
 from .options import Bounds, Entries, Epsilon, Formula, Psu, Seed, Strata, Weights
 from .plan import drafted, planned
-from .printing import console
+from .printing import console, print_filled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,12 +50,11 @@ def privacy_cost_command(
         _print_costs(result)
         return
     scale = "" if result.c1 is None else f", c1 = {result.c1:.4g} (Delta_target {result.delta_target:.4g})"
-    console.print(
+    print_filled(
         f"m = {result.m}{scale}: Lipschitz bound {result.delta:.4g}, epsilon = {result.epsilon:.4g}; "
         f"the privacy weights keep {result.mean_alpha:.0%} of the file's information, and are below 1 for "
         f"{100 * result.weighted_down:.3g}% of the records. {result.verdict}\n"
-        "These numbers are computed from the confidential file; nothing was released.",
-        highlight=False,
+        "These numbers are computed from the confidential file; nothing was released."
     )
 
 
@@ -69,10 +68,10 @@ def _print_costs(costs: pd.DataFrame) -> None:
         by_m = part.set_index("m")
         shown.add_row(f"{epsilon:g}", *(_worth(by_m.loc[m]) for m in several))
     console.print(shown)
-    console.print(
+    print_filled(
         "Information kept, and expected standard errors of means over the file's own; about.  Nothing was released.\n"
-        "Computed from the confidential file: keep them inside.", highlight=False, soft_wrap=True,
-    )  # fmt: skip
+        "Computed from the confidential file: keep them inside."
+    )
 
 
 def _worth(row: pd.Series) -> str:

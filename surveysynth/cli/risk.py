@@ -13,7 +13,7 @@ import surveysynth as ss
 from ..errors import InputError, PrivacyError
 from ..storage import is_free, private_folder, whole_file
 from .options import by_commas, numbers
-from .printing import about_what_is_written, console, print_written
+from .printing import about_what_is_written, print_filled, print_written
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -174,7 +174,7 @@ def _write_risks(table: pd.DataFrame, out: Path) -> None:
 
 
 def _print_risks(risks: pd.DataFrame, n: int, synthesized: list[str], datasets: int) -> None:
-    """Print the numbers of records (n in the original) and of patterns, and quantiles of the risks."""
+    """Print the numbers of records (n in the original) and of patterns, and percentiles of the risks."""
     import numpy as np
 
     from ..privacy.release_rule import ROUNDING
@@ -188,12 +188,11 @@ def _print_risks(risks: pd.DataFrame, n: int, synthesized: list[str], datasets: 
         )
     else:  # the inverse sizes add up to 1 in each pattern
         patterns = f"patterns of what is known: {round((1 / size).sum()):,}, of one record: {(size == 1).sum():,}"
-    console.print(
+    print_filled(
         f"{risk.size:,} records{left_out}; {patterns}; synthetic data sets: {datasets}.\n"
-        f"Probability of identification: mean {risk.mean():.3f}, median {np.median(risk):.3f}, 90% quantile "
+        f"Probability of identification: mean {risk.mean():.3f}, median {np.median(risk):.3f}, 90th percentile "
         f"{np.quantile(risk, 0.9):.3f}, largest {risk.max():.3f}; above 0.5: {(risk > 0.5 + ROUNDING).sum():,} records."
         f"\nExpected match risk: {match.sum():.1f} records (the intruder picks one of the synthetic records that match "
         f"all known values); above 0.5: {(match > 0.5 + ROUNDING).sum():,} records."
-        "\nThese numbers are computed from the confidential file; nothing was released.",
-        highlight=False,
+        "\nThese numbers are computed from the confidential file; nothing was released."
     )

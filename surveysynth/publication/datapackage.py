@@ -7,6 +7,7 @@ W3C (2015), Metadata Vocabulary for Tabular Data.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ import pandas as pd
 
 PACKAGE, CSVW = "datapackage.json", "csv-metadata.json"
 TYPES = {"i": "integer", "u": "integer", "f": "number", "b": "boolean"}  # by kind of dtype; others: string
+ADDRESS = r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"  # of e-mail
 TRUE, FALSE = "True", "False"  # as pandas writes them
 
 
@@ -90,9 +92,17 @@ def data_package(resources: Sequence[Resource], about: About) -> dict[str, Any]:
         "profile": "data-package", "name": about.name, "title": about.title, "description": about.description,
         **({"licenses": [_license(about.license)]} if about.license else {}),
         **({"sources": [{"title": about.source}]} if about.source else {}),
-        **({"contributors": [{"title": about.contact, "role": "contributor"}]} if about.contact else {}),
+        **({"contributors": [_contributor(about.contact)]} if about.contact else {}),
     }  # fmt: skip
     return package | {"resources": [_resource(each, about) for each in resources]}
+
+
+def _contributor(contact: str) -> dict[str, str]:
+    """Return the entry of whom readers can ask, with the e-mail address at the end, as in "Name <mail@x.org>"."""
+    found = re.fullmatch(rf"(.*?)[\s,;:<(]*({ADDRESS})[>)]?", contact.strip())
+    if found is None:
+        return {"title": contact, "role": "maintainer"}
+    return {"title": found[1] or found[2], "email": found[2], "role": "maintainer"}
 
 
 def _license(text: str) -> dict[str, str]:

@@ -15,6 +15,7 @@ HOW_TO_PDF = (
     "no PDF was made, as WeasyPrint is not installed: pip install 'surveysynth[pdf]', or apt-get install weasyprint. "
     "The html prints on A4 from any browser"
 )
+TAGGED = "pdf/ua-1"  # ISO 14289-1: headings, lists and tables are tagged for screen readers
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ def html(dossier: Dossier) -> str:
 
 
 def pdf(page: str, path: Path) -> str:
-    """Write a page as PDF by WeasyPrint, if the Python package or Debian's command is installed.
+    """Write a page as tagged PDF (PDF/UA-1) by WeasyPrint, if the Python package or Debian's command is installed.
 
     Parameters
     ----------
@@ -191,11 +192,11 @@ def _by_package(page: str) -> bytes:
         import weasyprint
 
         weasyprint.LOGGER.setLevel(logging.CRITICAL)
-        return bytes(weasyprint.HTML(string=page).write_pdf())
+        return bytes(weasyprint.HTML(string=page).write_pdf(pdf_variant=TAGGED))
     except Exception:  # a library is missing or is another version, such as R's ssl: the html is still written
         return b""
 
 
 def _by_command(command: str, page: str) -> bytes:
-    done = subprocess.run([command, "-q", "-", "-"], input=page.encode(), capture_output=True, check=False)
-    return done.stdout
+    asked = [command, "-q", "--pdf-variant", TAGGED, "-", "-"]
+    return subprocess.run(asked, input=page.encode(), capture_output=True, check=False).stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from itertools import groupby
 
 from .arrangement import Arrangement, arranged
 from .document import Block, Document, imprint_lines
@@ -13,7 +14,7 @@ PREAMBLE = r"""\documentclass[11pt,a4paper]{article}
 \IfFileExists{lmodern.sty}{\usepackage{lmodern}}{}
 \usepackage[margin=1.8cm]{geometry}
 \usepackage{array,booktabs,longtable}
-\setlength{\LTleft}{0pt}\setlength{\LTright}{\fill}\setlength{\LTcapwidth}{\textwidth}\setlength{\tabcolsep}{2pt}
+\setlength{\LTleft}{0pt}\setlength{\LTright}{0pt}\setlength{\LTcapwidth}{\textwidth}\setlength{\tabcolsep}{2pt}
 \makeatletter % captions from the left edge of their table on, which longtable sets around its middle
 \renewcommand{\LT@makecaption}[3]{\LT@mcol\LT@cols{@{}l@{}}{\hbox to 0pt{%
   \parbox[t]{\LTcapwidth}{\raggedright #1{\textbf{#2:} }\textbf{#3}\endgraf\vskip 4pt}\hss}}}
@@ -21,6 +22,7 @@ PREAMBLE = r"""\documentclass[11pt,a4paper]{article}
 \usepackage[hidelinks]{hyperref}
 \setlength{\parindent}{0pt}\setlength{\parskip}{4pt}
 """
+SHORT, FEW = 12, 5  # rows of a group on one page; rows that are kept together at the ends of a longer group
 SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
@@ -75,7 +77,7 @@ def _list(items: list[str]) -> str:
 
 
 def _table(block: Block, document: Document) -> str:
-    """Return a long table, whose caption and headings are repeated on every page."""
+    """Return a long table over the width of the text, whose caption and headings are repeated on every page."""
     sheet, words = arranged(block, document), document.words
     width = len(sheet.columns) + 1
     title = escaped(block.title)
@@ -83,7 +85,7 @@ def _table(block: Block, document: Document) -> str:
     more = rf"\multicolumn{{{width}}}{{r}}{{{escaped(words('headings.continued'))}}} \\"
     return "\n".join(
         [
-            r"{\footnotesize", rf"\begin{{longtable}}{{@{{}}l{'r' * len(sheet.columns)}@{{}}}}",
+            r"{\footnotesize", rf"\begin{{longtable}}{{@{{\extracolsep{{\fill}}}}l{'r' * len(sheet.columns)}@{{}}}}",
             rf"\caption{{{title}}}\\", *head, r"\endfirsthead",
             rf"\caption[]{{{title}}}\\", *head, r"\endhead",
             r"\midrule", more, r"\endfoot", r"\bottomrule", r"\endlastfoot",
@@ -109,14 +111,19 @@ def _headings(sheet: Arrangement) -> list[str]:
 
 
 def _rows(sheet: Arrangement) -> list[str]:
-    """Return the rows of a table.  The label of a group is on a line above the first row of the group."""
-    lines, before, room = [], "", sheet.room
-    for group, label, texts, marks in zip(sheet.groups, sheet.rows, sheet.texts, sheet.marks, strict=True):
-        if group != before:
-            lines.append(rf"\multicolumn{{{len(texts) + 1}}}{{@{{}}l}}{{\textbf{{{escaped(group)}}}}} \\*")
-        before = group
-        cells = map(_cell, texts, marks, room)
-        lines.append(" & ".join([escaped(label), *cells]) + r" \\")
+    """Return the rows of a table.  The label of a group is on a line above the first row of the group.
+
+    A short group is not broken over pages.  In a longer group, the first and the last five rows are kept together.
+    """
+    lines, room = list[str](), sheet.room
+    rows = zip(sheet.groups, sheet.rows, sheet.texts, sheet.marks, strict=True)
+    for group, part in ((group, list(part)) for group, part in groupby(rows, lambda row: row[0])):
+        if group:
+            lines.append(rf"\multicolumn{{{len(room) + 1}}}{{@{{}}l}}{{\textbf{{{escaped(group)}}}}} \\*")
+        for after, (_, label, texts, marks) in enumerate(part, 1):
+            kept = after < len(part) and (len(part) <= SHORT or after < FEW or after > len(part) - FEW)
+            cells = map(_cell, texts, marks, room)
+            lines.append(" & ".join([escaped(label), *cells]) + (r" \\*" if kept else r" \\"))
     return lines
 
 

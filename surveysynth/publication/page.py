@@ -1,15 +1,17 @@
-"""Write tables as one html page that needs no other file."""
+"""Write tables as one html page, which needs no other file and prints on A4."""
 
 from __future__ import annotations
 
-from html import escape
+from itertools import groupby
 
-import pandas as pd
-
-from .arrangement import arranged
-from .document import Block, Document
+from .arrangement import Arrangement, arranged
+from .document import Document
 
 MINUS = "\N{MINUS SIGN}"
+SHORT = 12  # rows of a table, or of a group of rows, that is printed on one page: a third of a page
+LABEL = 40  # characters on a line of a row's label in print
+PRINT, LINE = 9.0, 504.0  # points: largest letters of a printed table, and the width of the text of an A4 page
+LETTER = 0.56  # mean width of a character, as a share of the size of the letters
 
 
 def page(document: Document) -> str:
@@ -24,38 +26,25 @@ def page(document: Document) -> str:
     environment = Environment(
         loader=PackageLoader("surveysynth.publication", ""), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    tables = [_table(block, document) for block in document.blocks]
-    return environment.get_template("page.html.jinja").render(document=document, words=document.words, tables=tables)
+    environment.filters |= {"signed": _signed, "groups": _groups}
+    tables = [(block, arranged(block, document)) for block in document.blocks]
+    return environment.get_template("page.html.jinja").render(
+        document=document, words=document.words, tables=tables, short=SHORT, print_size=_print_size
+    )
 
 
-def _table(block: Block, document: Document) -> str:
-    """Return one table with its title as html.  Cells are escaped here, because they contain spans."""
-    from great_tables import GT, html
-
-    sheet = arranged(block, document)
-    rows = list(zip(sheet.texts, sheet.marks, strict=True))
-    columns = {f"c{i}": [_cell(texts[i], marks[i], room) for texts, marks in rows] for i, room in enumerate(sheet.room)}
-    frame = pd.DataFrame({"stub": sheet.rows, "group": sheet.groups} | columns)
-    grouped = any(sheet.groups)
-    gt = GT(frame if grouped else frame.drop(columns="group"), rowname_col="stub", id=block.name,
-            groupname_col="group" if grouped else None)  # fmt: skip
-    title = f'<span class="title">{escape(block.title)}</span>'
-    gt = gt.tab_header(html(title)).opt_align_table_header("left").cols_align("right", list(columns))
-    gt = gt.fmt_passthrough(list(columns), escape=False)
-    gt = gt.cols_label({f"c{i}": html(escape(heading)) for i, (_, heading) in enumerate(sheet.columns)})
-    first = 0
-    for category, across in sheet.spanners:
-        if category:
-            below = [f"c{i}" for i in range(first, first + across)]
-            gt = gt.tab_spanner(html(escape(category)), below, id=f"s{first}")
-        first += across
-    if sheet.heading:
-        gt = gt.tab_stubhead(html(escape(sheet.heading)))
-    return str(gt.as_raw_html())
+def _groups(sheet: Arrangement) -> list[tuple[str, list[tuple[str, list[str], list[str]]]]]:
+    """Return the label of each group, and the label, texts and marks of each of its rows."""
+    rows = zip(sheet.groups, sheet.rows, sheet.texts, sheet.marks, strict=True)
+    return [(group, [row[1:] for row in part]) for group, part in groupby(rows, lambda row: row[0])]
 
 
-def _cell(text: str, mark: str, room: int) -> str:
-    shown = escape(text.replace("-", MINUS, 1) if text[:1] == "-" else text)
-    if not room:
-        return shown
-    return f'{shown}<span class="mark" style="min-width:{0.5 * room:g}em">{escape(mark) or "&nbsp;"}</span>'
+def _signed(text: str) -> str:
+    """Return the text of a number with a minus sign in place of a hyphen."""
+    return text.replace("-", MINUS, 1) if text[:1] == "-" else text
+
+
+def _print_size(sheet: Arrangement) -> float:
+    """Return the size in points of the letters with which a table fits on the width of an A4 page."""
+    beyond = max(0, max(map(len, sheet.rows)) - LABEL)  # these characters are on further lines
+    return round(min(PRINT, LINE / (LETTER * (sheet.width - beyond))), 1)

@@ -21,6 +21,7 @@ from ..estimation import estimate
 from ..estimation.intervals import overlap
 from ..estimation.quantities import fitting
 from ..estimation.tables import QUANTITY, TOTAL
+from ..publication.percentiles import percentile
 from ..storage import private_folder
 from ..validation import as_list
 from .release import Release
@@ -259,7 +260,8 @@ class Comparison:
 
 def quantity(row: Mapping[Hashable, Any]) -> str:
     """Name the statistic and outcome of a row of a table: "mean of income", or "count"."""
-    return f"{row['statistic']} of {row['outcome']}" if row["outcome"] else str(row["statistic"])
+    statistic = "percentiles" if row["statistic"] == "quantile" else str(row["statistic"])
+    return f"{statistic} of {row['outcome']}" if row["outcome"] else statistic
 
 
 def off(cell: str, distance: float) -> str:
@@ -275,7 +277,7 @@ def named(cells: pd.DataFrame, by: Sequence[str]) -> list[str]:
     names = []
     for row in cells.to_dict("records"):
         more = [str(row["category"])] if row.get("category", "") not in ("", None) else []
-        more += [f"quantile {row['prob']:g}"] if row["statistic"] == "quantile" and "prob" in row else []
+        more += [percentile(row["prob"])] if row["statistic"] == "quantile" and "prob" in row else []
         names.append(" x ".join([*(str(row[name]) for name in by), *more]) or TOTAL)
     return names
 

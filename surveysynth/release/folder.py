@@ -261,6 +261,7 @@ def _write_metadata(
     """Write the machine-readable metadata; ``files`` has the manifest entries of the files that they describe."""
     frames = {f"synthetic_{i}.{format}": design.frame for i, design in enumerate(release.datasets, 1)}
     titles = {name: f"Synthetic data set {i} of {release.m}" for i, name in enumerate(frames, 1)}
+    titles |= {MEASUREMENTS: "Noisy tables from which all data sets were drawn", "report.txt": "Privacy report"}
     resources = [
         Resource(
             path=name, title=titles.get(name, document.title), sha256=file["sha256"],

@@ -54,6 +54,7 @@ NEEDS = (
     "intervals that include the noise. Give {}. Or use mechanism=PseudoPosterior(), whose guarantee is "
     "asymptotic and which weights rare records down"
 )
+READING, COUNTING, DRAWING = "reading the file", "counting the file", "drawing data sets"  # stages
 INFORMATION = "The privacy weights keep {}% of the file's information (not for publication)."
 SAMPLER_ARGUMENTS = "clusters", "tolerance", "chains", "warmup", "draws", "seed"
 RELEASE_ARGUMENTS = "debias", "accept_diagnostics", "ledger", "rule", "edits"
@@ -179,8 +180,8 @@ def fitted(
     mean_weight = public_mean_weight(design, asked.population_total) if mechanism.clamps else None
     streams = Streams.from_seed(seed)
     sampler = Sampler(lambda: asked.engine, streams.draws, chains, warmup, draws)
-    with breakdown_as_error(), stages() as say:
-        say("reading the file")
+    with breakdown_as_error(), stages(READING, *mechanism.stages(asked.reweight)) as say:
+        say(READING)
         constants = None if policy is None else policy.constants
         try:
             records = model.prepare(design, clusters, mean_weight, constants, asked.unit.by_record)
@@ -366,10 +367,10 @@ def _from_noisy_tables(design: SurveyDesign, formula: Any, given: Mapping[str, A
 
     def made() -> Release:
         assert request is not None and epsilon is not None and m is not None
-        with stages() as say:
-            say("counting the file")
+        with stages(COUNTING, DRAWING) as say:
+            say(COUNTING)
             measurements = measured(request, epsilon, scheduler=scheduler, ledger=ledger, seed=seed)
-            say("drawing data sets")
+            say(DRAWING)
             return measurements.release(m, seed=seed)
 
     return made

@@ -49,7 +49,7 @@ test_that("long work says its stages by message(), which can be silenced", {
   old <- options(surveysynth.progress = TRUE)
   on.exit(options(old))
   shown <- capture.output(run(), type = "message")
-  expect_match(heard[1], "^0 s  reading the file\n$")
+  expect_match(heard[1], "^0 s  1 of [0-9]: reading the file\n$")
   expect_match(heard, "^[0-9]+ s  fits under privacy weights\n$", all = FALSE)
   expect_identical(shown, character())
   options(surveysynth.progress = FALSE)

@@ -139,6 +139,10 @@ class RecordMechanism(Mechanism, ABC):
     posterior: ClassVar[str] = "pseudo"  # kind of posterior, in a word
     more_left: ClassVar[str] = MORE_LEFT  # advice if privacy weights keep too little information
 
+    def stages(self, reweight: int) -> tuple[str, ...]:
+        """Return the stages that :meth:`fit` announces, in their order, to be numbered; empty if not known."""
+        return ()
+
     @property
     def weights_from_file(self) -> bool:
         """True if a record's privacy weight depends on other records of the file."""

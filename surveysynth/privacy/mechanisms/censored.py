@@ -17,7 +17,15 @@ from ..risks.base import Risk
 from ..risks.lipschitz import LipschitzRisk
 from ..tuning import censored_fit
 from .base import Assessment, InPlans, Say
-from .privacy_weights import BY_GIVEN_CONSTANTS, BY_MAP, DEBIASED, PrivacyWeights, unweighted_fit, with_risk
+from .privacy_weights import (
+    BY_GIVEN_CONSTANTS,
+    BY_MAP,
+    DEBIASED,
+    UNWEIGHTED_FIT,
+    PrivacyWeights,
+    unweighted_fit,
+    with_risk,
+)
 
 AT_ANY_SIZE = (
     "every {unit} changes the log likelihood by at most epsilon / (2 m) in either direction, whatever the parameters: "
@@ -31,6 +39,7 @@ GIVEN_ALPHA = (
     "clamp, were computed from this very file, and what they reveal about a record is not covered. With weights "
     "from a policy set on a historical file, or without weights, the guarantee is strict."
 )
+CENSORED_FIT = "censored fit"  # a stage
 WEIGHTED = "censored-weighted"  # name in plans for the mechanism with privacy weights, which policies use
 CLAMPED = (
     "contributions to the log likelihood are clamped to plus or minus {:.6g} on the density's own scale, which takes "
@@ -112,6 +121,10 @@ class Censored(PrivacyWeights):
         """The kind of the guarantee, if privacy weights are computed from the current file."""
         return "strict given alpha" if self.weighted else "strict"
 
+    def stages(self, reweight: int) -> tuple[str, ...]:
+        """Return the stages of a fit: the unweighted fit, if there are privacy weights, and the censored fit."""
+        return (UNWEIGHTED_FIT, CENSORED_FIT) if self.weighted else (CENSORED_FIT,)
+
     @property
     def weights_from_file(self) -> bool:
         """True if the mechanism has privacy weights, which then depend on the risks of the file's records."""
@@ -139,7 +152,7 @@ class Censored(PrivacyWeights):
         if self.weighted:
             risk = assessment.all_risks(unweighted_fit(pseudo, assessment, say))
             alpha = self.weigh(risk, pseudo.unit, assessment, budget.bound)(self.c1)
-        say("censored fit")
+        say(CENSORED_FIT)
         return with_risk(censored_fit(self.c1, alpha, pseudo, budget.bound), risk)
 
     def check_model(self, model: Synthesizer, unit: str | None) -> None:

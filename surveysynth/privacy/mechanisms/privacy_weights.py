@@ -25,6 +25,9 @@ from .base import LEAST_INFORMATION, Assessment, InPlans, RecordMechanism, Say
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
+UNWEIGHTED_FIT, WEIGHTED_FITS, REWEIGHTED_FITS = (  # stages
+    "unweighted fit: the records' risks", "fits under privacy weights", "re-weighted fits"
+)  # fmt: skip
 BY_MAP = InPlans(("map", "c1", "c2", "risk"))
 LOCAL = (
     "Asymptotic differential privacy: 2 * Delta * m is at most epsilon, where Delta is the largest weighted absolute "
@@ -58,6 +61,10 @@ class PrivacyWeights(RecordMechanism):
     c1: float | None
     c2: float
     risk: Risk
+
+    def stages(self, reweight: int) -> tuple[str, ...]:
+        """Return the stages of a fit, with the unweighted fit, which some measures of risk do not need."""
+        return (UNWEIGHTED_FIT, WEIGHTED_FITS, REWEIGHTED_FITS)[: 3 if reweight else 2]
 
     def bias_text(self, fitted: ProtectedFit, debias: bool) -> list[str]:
         """Return sentences on the bias from privacy weights or, with ``debias``, on the correction of this bias."""
@@ -153,7 +160,7 @@ def reweighted(
 ) -> ProtectedFit:
     """Re-weight a fit by at most the given number of steps (:func:`surveysynth.privacy.tuning.reweight`)."""
     if steps:
-        say("re-weighted fits")
+        say(REWEIGHTED_FITS)
     return tuning.reweight(fitted, pseudo, steps, tolerance=tolerance)
 
 
@@ -172,7 +179,7 @@ def unweighted_fit(pseudo: PseudoLikelihood, assessment: Assessment, say: Say) -
 
     def fitted() -> Draws:
         if not done:
-            say("unweighted fit: the records' risks")
+            say(UNWEIGHTED_FIT)
             done.append(pseudo.fit(assessment.present))
         return done[0]
 

@@ -14,7 +14,16 @@ from ..risks.base import Risk
 from ..risks.lipschitz import LipschitzRisk
 from ..tuning import weighted_fit
 from .base import MORE_LEFT, Assessment, InPlans, Neighbours, Say
-from .privacy_weights import BY_MAP, LOCAL, PrivacyWeights, reweighted, tuned, unweighted_fit, with_risk
+from .privacy_weights import (
+    BY_MAP,
+    LOCAL,
+    WEIGHTED_FITS,
+    PrivacyWeights,
+    reweighted,
+    tuned,
+    unweighted_fit,
+    with_risk,
+)
 
 
 @dataclass(frozen=True)
@@ -107,7 +116,7 @@ class PseudoPosterior(PrivacyWeights):
         """Fit with a given c1, or with c1 tuned to the budget: see :meth:`RecordMechanism.fit`."""
         risk = assessment.all_risks(unweighted_fit(pseudo, assessment, say))
         alpha = self.weigh(risk, pseudo.unit, assessment, budget.bound)
-        say("fits under privacy weights")
+        say(WEIGHTED_FITS)
         if self.c1 is None:
             fitted = tuned(alpha, pseudo, budget.bound, tolerance)
         else:

@@ -17,7 +17,16 @@ from ..risks.lipschitz import LipschitzRisk
 from ..tuning import truncated
 from ..units import Unit
 from .base import Assessment, InPlans, Neighbours, Say
-from .privacy_weights import BY_MAP, LOCAL, PrivacyWeights, reweighted, tuned, unweighted_fit, with_risk
+from .privacy_weights import (
+    BY_MAP,
+    LOCAL,
+    WEIGHTED_FITS,
+    PrivacyWeights,
+    reweighted,
+    tuned,
+    unweighted_fit,
+    with_risk,
+)
 
 
 @dataclass(frozen=True)
@@ -77,7 +86,7 @@ class WeightedE(PrivacyWeights):
         unweighted, target = unweighted_fit(pseudo, assessment, say), budget.bound
         risk = assessment.all_risks(unweighted)
         alpha = self.weigh(risk, pseudo.unit, assessment, target)(self.c1)
-        say("fits under privacy weights")
+        say(WEIGHTED_FITS)
         bounds = pseudo.lipschitz(unweighted(), np.ones(len(alpha)))
         fitted = truncated(self.c1, alpha, np.where(assessment.present > 0, bounds, np.inf), pseudo, target)
         if fitted.delta > target:

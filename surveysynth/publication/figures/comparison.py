@@ -13,6 +13,7 @@ from .style import new_figure, save
 
 Floats = NDArray[np.float64]
 FILE, RELEASED, MISSED = "#555555", "#1f6f8b", "#c0392b"
+LOOKS = (RELEASED, "o", 10), (MISSED, "X", 24)  # of intervals that hold the file's estimate, and of others
 MOST = 4  # largest number of panels or pairs
 WIDE = 6.0  # standard errors that are shown on each side of 0, or more if a cell is farther off
 
@@ -35,17 +36,18 @@ def estimate_differences(cells: pd.DataFrame, path: str | Path) -> Path:
         off, order = part["std_diff"].to_numpy(), np.argsort(part["std_diff"].to_numpy(), kind="stable")
         at = np.empty(len(part))
         at[order] = np.arange(len(part))
-        for which, color in ((holds, RELEASED), (~holds, MISSED)):
-            ax.vlines(at[which], low[which], high[which], color=color, lw=1, alpha=0.6)
-            ax.scatter(at[which], off[which], s=10, color=color, zorder=3)
+        for which, (color, marker, size) in zip((holds, ~holds), LOOKS, strict=True):
+            ax.vlines(at[which], low[which], high[which], color=color, lw=1)
+            ax.scatter(at[which], off[which], s=size, marker=marker, color=color, lw=0, zorder=3)
         ax.axhline(0, color=FILE, lw=1.2)
         reach = max(WIDE, 1.1 * float(np.abs(off).max()))
         ax.set_ylim(-reach, reach)
         ax.set_xticks([])
         ax.set_xlabel(f"cells, in order ({len(part)})")
-        ax.set_title(f"{statistic} of {outcome}" if outcome else str(statistic), loc="left", fontsize=10)
+        name = "percentiles" if statistic == "quantile" else str(statistic)
+        ax.set_title(f"{name} of {outcome}" if outcome else name, loc="left", fontsize=10)
     axes[0, 0].set_ylabel("release minus file,\nin standard errors of the release")
-    return save(figure, path, "Estimates of the release with their 95% intervals; red: the file's estimate is outside")
+    return save(figure, path, "Estimates of the release, with 95% intervals; cross: the file's estimate is outside")
 
 
 def distribution_curves(curves: pd.DataFrame, path: str | Path) -> Path:

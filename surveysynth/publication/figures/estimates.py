@@ -11,7 +11,8 @@ import pandas as pd
 
 from ...storage import as_path
 
-STYLES = ("#7f7f7f", "o"), ("#0b6fa4", "s"), ("#58a9d6", "^"), ("#d9820f", "D")
+STYLES = ("#7f7f7f", "o"), ("#0b6fa4", "s"), ("#3b8fc2", "^"), ("#c26a00", "D")
+TRUTH = "#c0392b"
 
 
 def compare_estimates(
@@ -43,7 +44,7 @@ def compare_estimates(
     figure = Figure(figsize=(8, 0.42 * len(labels) + 1.6), layout="constrained")
     ax = figure.subplots()
     rows = range(len(labels))
-    ax.scatter(truth, rows, marker="|", s=220, color="#c0392b", linewidths=2, label="population", zorder=3)
+    ax.scatter(truth, rows, marker="|", s=220, color=TRUTH, linewidths=2, label="population", zorder=3)
     shifts = 0.3 * (np.arange(len(estimates)) - (len(estimates) - 1) / 2) / max(len(estimates) - 1, 1)
     for shift, (color, marker), (name, frame) in zip(shifts, cycle(STYLES), estimates.items(), strict=False):
         half = [frame["estimate"] - frame["ci_low"], frame["ci_high"] - frame["estimate"]]

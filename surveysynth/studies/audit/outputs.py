@@ -20,7 +20,7 @@ from .study import Cell, Cells
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 FEW = 20  # least number of games with a synthetic file, for a test of files
-LOOKS = {"blank": ("#0b6fa4", "o"), "replaced": ("#d9820f", "s")}
+LOOKS = {"blank": ("#0b6fa4", "o"), "replaced": ("#c26a00", "s")}
 INTERNAL = "Internal: it is of the confidential file, and of one of its records.\n"
 FAILURES = ["replicate", "error", "reason"]
 
@@ -127,22 +127,23 @@ def write(cells: Cells, out: str | Path) -> list[Path]:
 def describe(table: pd.DataFrame, cells: Cells) -> str:
     """Return the text of ``summary.txt``."""
     lines = [
-        f"A membership attack on the noisy tables (surveysynth {__version__}): the intruder knows all other records,",
-        "and everything is measured with the planted record and without it. The test is chosen on one half of",
-        "the games and judged on the other; lower: of epsilon, at 95% (Clopper-Pearson); most: what so many games can",
-        "show. An attack that fails proves nothing: a better one may not.",
+        f"A membership attack on the noisy tables (surveysynth {__version__}): the intruder",
+        "knows all other records, and everything is measured with the planted record and",
+        "without it. The test is chosen on one half of the games and judged on the other;",
+        "lower: of epsilon, at 95% (Clopper-Pearson); most: what so many games can show.",
+        "An attack that fails proves nothing: a better one may not.",
     ]
     if any(cell.file.name == "own" for cell, _ in cells):
         lines += ["", INTERNAL.strip()]
     if len(table):
         lines += ["", f"Strict, n = {table['n'].iloc[0]:,}",
-                 f"  {'planted':<12}{'epsilon':>8}  {'relation':<10}{'stated':>7}{'empirical':>11}{'lower':>8}"
-                 f"{'most':>7}{'pairs':>8}"]  # fmt: skip
+                 f"  {'planted':<10}{'epsilon':>7}  {'relation':<9}{'stated':>6}{'empirical':>10}{'lower':>6}"
+                 f"{'most':>6}{'pairs':>7}"]  # fmt: skip
     for row in table.to_dict("records"):
         lines.append(
-            f"  {row['planted']:<12}{row['epsilon']:8g}  {row['relation']:<10}{row['stated']:7.3g}"
-            f"{row['empirical']:11.2f}{row['lower']:8.2f}{row['most']:7.2f}{row['pairs']:8,}"
-            f"  {row['part']}" + ("" if row["lower"] <= row["stated"] else "  ABOVE THE STATED ONE")
+            f"  {row['planted']:<10}{row['epsilon']:7g}  {row['relation']:<9}{row['stated']:6.3g}"
+            f"{row['empirical']:10.2f}{row['lower']:6.2f}{row['most']:6.2f}{row['pairs']:7,}"
+            f"  {row['part']}" + ("" if row["lower"] <= row["stated"] else "  ABOVE")
         )
     above = int((table["lower"] > table["stated"]).sum()) if len(table) else 0
     lines += ["", f"Above the stated epsilon: {above or 'none'} of {len(table)}."]

@@ -14,6 +14,7 @@ import pandas as pd
 from scipy.stats import binom
 
 from ..._version import __version__
+from ...publication.percentiles import percentile
 from .. import measures
 from ..base import Replicates, stacked
 from ..measures import CONFIDENTIAL
@@ -28,8 +29,8 @@ NAMES = {
     CONFIDENTIAL: "confidential sample",
 }  # fmt: skip
 LOOKS = {
-    "strict": ("#0b6fa4", "o", "-"), "strict-earlier": ("#0b6fa4", "D", ":"), "pseudo": ("#d9820f", "o", "-"),
-    "pseudo-debias": ("#d9820f", "^", "--"), "censored": ("#7a3b8f", "o", "-"), "laplace": ("#3f8f3f", "D", "-"),
+    "strict": ("#0b6fa4", "o", "-"), "strict-earlier": ("#0b6fa4", "D", ":"), "pseudo": ("#c26a00", "s", "-"),
+    "pseudo-debias": ("#c26a00", "^", "--"), "censored": ("#7a3b8f", "v", "-"), "laplace": ("#3f8f3f", "P", "-"),
 }  # fmt: skip
 NOMINAL, ENOUGH, LEVEL = 0.95, 0.93, 0.05  # nominal coverage; least acceptable coverage; significance level
 RATIOS = (0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 30, 100, 300, 1000, 3000)  # ticks
@@ -172,9 +173,11 @@ def describe(margins: pd.DataFrame, cells: Cells) -> str:
     """Return the text of ``summary.txt``."""
     lines = [
         f"95% intervals on repeated samples of real populations (surveysynth {__version__}).",
-        "Means over the levels of each margin.  Coverage with its Monte Carlo standard error, own: the confidential",
-        "sample's; bias and rmse over the truth; rmse and length over the confidential sample's; below: levels whose",
-        "coverage is below .93, or below the own where that is lower, at 5% over all levels (Holm).",
+        "Means over the levels of each margin.  Coverage with its Monte Carlo standard",
+        "error; own: the confidential sample's; bias and rmse over the truth; /own and",
+        "length: rmse and length over the confidential sample's; below: levels whose",
+        "coverage is below .93, or below the own where that is lower, at 5% over all",
+        "levels (Holm).",
     ]
     off = ruined(cells).set_index(KEYS)
     for key, part in margins[margins["method"] != CONFIDENTIAL].groupby(KEYS, sort=False):
@@ -183,19 +186,27 @@ def describe(margins: pd.DataFrame, cells: Cells) -> str:
         files = "" if np.isnan(part["m"].iloc[0]) else f", m = {part['m'].iloc[0]:g}"
         lines += ["", f"{population}, n = {n:,}: {NAMES[str(method)]}, epsilon = {epsilon:g}{files}; "
                  f"{at['samples']} samples, {at['ruined']} ruined"]  # fmt: skip
-        lines.append(f"  {'':<24}coverage (se)   own     bias    rmse   rmse/own  length/own  lowest  below")
-        for row in part.to_dict("records"):
-            lines.append(
-                f"  {row['statistic'] + ', ' + row['margin']:<24}{row['coverage']:6.3f} ({row['coverage_se']:.3f})"
-                f"{row['own_coverage']:8.3f}{row['bias']:+9.3f}{row['rmse']:8.3f}{row['rmse_ratio']:9.2f}"
-                f"{row['length_ratio']:11.2f}{row['lowest']:9.3f}{row['below']:6d}"
-            )
+        lines.append(f"  {'':<13} coverage  (se)    own    bias    rmse  /own length  lowest below")
+        for statistic, rows in part.groupby("statistic", sort=False):
+            lines.append(f"  {_called(str(statistic))}")
+            lines += [
+                f"    {row['margin']:<12}{row['coverage']:6.3f} ({row['coverage_se']:.3f}){row['own_coverage']:7.3f}"
+                f"{row['bias']:+8.3f}{row['rmse']:8.3f}{row['rmse_ratio']:6.2f}{row['length_ratio']:7.2f}"
+                f"{row['lowest']:8.3f}{row['below']:6d}"
+                for row in rows.to_dict("records")
+            ]
     failed = failures(cells)
     lines += ["", f"Samples without a release: {len(failed) or 'none'}."]
     for key, part in failed.groupby([*KEYS, "error"], sort=False) if len(failed) else []:
         where = f"{key[0]}, n = {key[1]:,}, {NAMES[str(key[2])]}, epsilon = {key[3]:g}"
         lines.append(f"  {where}: {key[4]} in {len(part)}; the first: {part['reason'].iloc[0]}")
     return "\n".join(lines) + "\n"
+
+
+def _called(statistic: str) -> str:
+    """Return the name of a statistic in print, as in "poverty rate" or "10th percentile" (of "quantile 0.1")."""
+    name, _, probability = statistic.partition(" ")
+    return percentile(float(probability)) if name == "quantile" else statistic.replace("_", " ")
 
 
 def _figure(table: pd.DataFrame, path: Path, *, title: str) -> Path:
@@ -225,7 +236,7 @@ def _figure(table: pd.DataFrame, path: Path, *, title: str) -> Path:
         axes[0, k].axhline(own, color="#7f7f7f", ls=":", lw=1.2, label="confidential sample")
         axes[0, k].axhline(NOMINAL, color="#444444", ls="--", lw=1)
         axes[1, k].axhline(1, color="#7f7f7f", ls=":", lw=1.2)
-        axes[0, k].set_title(statistic.replace("_", " "), fontsize=11)
+        axes[0, k].set_title(_called(statistic), fontsize=11)
         axes[1, k].set_yscale("log")
         low, high = (f(means["rmse_ratio"].to_numpy()) for f in (np.min, np.max))
         shown = [x for x in RATIOS if 0.8 * low <= x <= 1.25 * high or x == 1]
