@@ -28,7 +28,7 @@ from .ledger import ledger_command
 from .once import Commands
 from .plan import check_command, plan_command, release_command, resume_command
 from .policy import policy_command
-from .printing import console, filled, give_up_stdout
+from .printing import console, filled, give_up_stdout, line_width
 from .privacy_cost import privacy_cost_command
 from .risk import risk_command
 from .studies import app as study_app
@@ -103,7 +103,7 @@ def _say(heading: str, text: str) -> None:
         text = in_words_of_plans(text)
     if heading == "Error" and sys.argv[1:2] == ["plan"] and ENTRY.search(text):
         text += " (while there is no plan file, an entry is given by --set section.entry=value)"
-    said = filled(f"{heading}: {text}", errors.width).removeprefix(heading)
+    said = filled(f"{heading}: {text}", line_width(errors)).removeprefix(heading)
     errors.print(f"[bold red]{heading}[/]{escape(said)}", highlight=False, soft_wrap=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 import textwrap
 import warnings
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ..privacy.report import PrivacyReport
+
+
+UNLIMITED = 100_000  # characters on a line of a file or pipe
 
 
 class Stdout(Console):
@@ -141,7 +145,12 @@ def print_report(report: PrivacyReport) -> None:
 
 def print_filled(text: str) -> None:
     """Print text in lines no wider than the terminal, with items of lists indented."""
-    console.print(filled(text, console.width), markup=False, highlight=False, soft_wrap=True)
+    console.print(filled(text, line_width(console)), markup=False, highlight=False, soft_wrap=True)
+
+
+def line_width(stream: Console) -> int:
+    """Return the width of the lines of messages.  Lines are not wrapped in a file or pipe, where programs read them."""
+    return shutil.get_terminal_size((stream.width if stream.is_terminal else UNLIMITED, 25)).columns
 
 
 def filled(text: str, width: int) -> str:

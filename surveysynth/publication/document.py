@@ -13,6 +13,7 @@ from ..privacy.report import PrivacyReport
 from . import digits
 from .digits import NUMBERS
 from .footnotes import error_to_expect, listed, notes_of, protected, suppressed, unprotected
+from .percentiles import ordinal
 from .quality import Symbols
 from .wording import Wording
 
@@ -276,7 +277,7 @@ def _title(row: pd.Series, by: Sequence[str], facts: Facts, words: Wording) -> s
     elif statistic == "quantile" and row["prob"] == 0.5:
         title = words("titles.median", **values)
     elif statistic == "quantile":
-        title = words("titles.quantile", **values, percent=f"{100 * row['prob']:g}")
+        title = words("titles.quantile", **values, nth=ordinal(100 * row["prob"]))
     elif statistic == "count":
         title = words("titles.count")
     else:

@@ -80,7 +80,7 @@ def _table(block: Block, document: Document) -> str:
     """Return a long table over the width of the text, whose caption and headings are repeated on every page."""
     sheet, words = arranged(block, document), document.words
     width = len(sheet.columns) + 1
-    title = escaped(block.title)
+    title = rf"{escaped(block.title)}. {escaped(document.subtitle)}"
     head = [r"\toprule", *_headings(sheet), r"\midrule"]
     more = rf"\multicolumn{{{width}}}{{r}}{{{escaped(words('headings.continued'))}}} \\"
     return "\n".join(

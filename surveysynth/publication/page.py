@@ -11,6 +11,7 @@ MINUS = "\N{MINUS SIGN}"
 SHORT = 12  # rows of a table, or of a group of rows, that is printed on one page: a third of a page
 LABEL = 40  # characters on a line of a row's label in print
 PRINT, LINE = 9.0, 504.0  # points: largest letters of a printed table, and the width of the text of an A4 page
+WIDEST = 150  # characters on a line of a table with a variable across; on paper its letters then have 6 points
 LETTER = 0.56  # mean width of a character, as a share of the size of the letters
 
 
@@ -27,7 +28,7 @@ def page(document: Document) -> str:
         loader=PackageLoader("surveysynth.publication", ""), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"signed": _signed, "groups": _groups}
-    tables = [(block, arranged(block, document)) for block in document.blocks]
+    tables = [(block, arranged(block, document, WIDEST)) for block in document.blocks]
     return environment.get_template("page.html.jinja").render(
         document=document, words=document.words, tables=tables, short=SHORT, print_size=_print_size
     )
