@@ -31,7 +31,7 @@ from ..models.draws import Draws, Sampler, Streams
 from ..models.predictors.model_matrix import LOG_UNIT
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.budget import Budget
-from ..privacy.mechanisms import Assessment, Mechanism, RecordMechanism
+from ..privacy.mechanisms import Assessment, Mechanism, RecordMechanism, check_listed
 from ..privacy.protected_fit import ProtectedFit, PseudoLikelihood
 from ..progress import stages, tell
 from ..release.contents import check_m
@@ -322,6 +322,8 @@ def prepared(design: SurveyDesign, synthesizer: Any, **given: Any) -> Callable[[
     if not isinstance(mechanism, Mechanism | None):
         raise InputError(NO_MECHANISM)
     if given.get("policy") is None and (mechanism is None or not mechanism.fits_records):
+        if mechanism is not None:
+            check_listed(mechanism)
         return _from_noisy_tables(design, synthesizer, given)
     return _from_records(design, synthesizer, given)
 
