@@ -336,7 +336,7 @@ class Tables(Section):
     )
     wording: str | None = Field(None, description="file of headings and footnotes in other words, or translated")
     digits: Whole | None = Field(
-        None, description="decimals, or -2 for hundreds; default two significant digits of standard errors"
+        None, description="decimals, or -2 for hundreds; by default the kind of number decides"
     )
 
 
