@@ -176,6 +176,20 @@ def test_a_look_inside_finds_zeros_heaps_bounds_shapes_and_sizes() -> None:
     assert not plan.check().inside
 
 
+def test_a_look_inside_finds_missing_and_undeclared_levels() -> None:
+    """A category with 40 missing values and 20 of a third level, of 300, as ``release`` refuses them."""
+    answer = np.repeat(["yes", "no", "perhaps", None], [120, 120, 20, 40])
+    design = ss.SurveyDesign(pd.DataFrame({"answer": answer, "sex": np.arange(300) % 2, "w": 2.0}), weights="w")
+    declared = {"answer": ss.Outcome(levels=["yes", "no"])}
+    plan = ss.Plan(design, "answer ~ sex", epsilon=5, population_total=600, outcomes=declared)
+    inside = plan.check(inside=True).inside
+    assert [line.split(";")[0] for line in inside] == [
+        "answer: 40 records have none", "answer: 20 records have a level that is not declared",
+    ]  # fmt: skip
+    with pytest.raises(ss.InputError, match="missing in 40 rows"):
+        plan.release()
+
+
 def test_a_look_inside_finds_what_would_stop_the_release(design: ss.SurveyDesign) -> None:
     """An outcome that all records share, where records are fitted: as ``release`` refuses it."""
     file = ss.SurveyDesign(design.frame.assign(income=5.0), weights="weight")
