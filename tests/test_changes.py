@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import dataclasses
 import numpy as np
 import pandas as pd
 import pytest
@@ -98,6 +99,7 @@ def test_a_release_that_supersedes_another_is_known_by_its_manifest(tmp_path: Pa
     found = ss.diff(old, new)
     assert found.same_file and found.about is not None
     note = found.erratum("The weights were those of another year.")
+    assert "--same-file" not in dataclasses.replace(found, same_file=False).erratum()  # it is for readers
     assert note.startswith("# Erratum: Incomes, corrected")
     for release in ("old", "new"):
         assert found.about[release]["manifest"] in note

@@ -501,12 +501,24 @@ def test_a_plan_of_a_labelled_file_with_codes_and_headings(tmp_path: Path) -> No
         assert abs(quantile[p] - order["v2"][share >= p].iloc[0]) < 0.05 * quantile[p]
 
 
+def test_bounds_that_are_declared_twice_must_agree(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"income": np.arange(1.0, 41), "region": ["a", "b"] * 20, "weight": 10.0})
+    frame.to_csv(tmp_path / "silc.csv", index=False)
+    entries = {
+        "model.formula": "income ~ region", "privacy.epsilon": 5, "privacy.population_total": 400,
+        "outcomes.income.bounds": [0, 100],
+    }  # fmt: skip
+    ss.Plan.draft(tmp_path / "silc.csv", set=entries | {"privacy.bounds": [0, 100]})
+    with pytest.raises(ss.InputError, match=r"privacy.bounds and outcomes.income.bounds differ"):
+        ss.Plan.draft(tmp_path / "silc.csv", set=entries | {"privacy.bounds": [0, 10]})
+
+
 def test_a_draft_says_what_it_did_not_find_and_refuses_tables_by_what_is_not_there(tmp_path: Path) -> None:
     frame = pd.DataFrame({"income": np.arange(1.0, 41), "region": ["a", "b"] * 20, "weight": 10.0})
     frame.to_csv(tmp_path / "silc.csv", index=False)
     text = ss.Plan.draft(tmp_path / "silc.csv", formula="income ~ region", by=["region"]).to_toml()
     assert "# strata =   # no column was found; give one if sampling was stratified" in text
-    assert "# fpc = " in text and "weights = \"weight\"" in text and 'folder = "silc-release"' in text
+    assert "# fpc =   # is not guessed" in text and "# units = " in text and "weights = \"weight\"" in text and 'folder = "silc-release"' in text
     with pytest.raises(ss.InputError, match=r"no column 'regio' \(did you mean 'region'\?\) for tables.by"):
         ss.Plan.draft(tmp_path / "silc.csv", formula="income ~ region", by=["regio"])
 
