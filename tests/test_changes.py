@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
-import dataclasses
 import numpy as np
 import pandas as pd
 import pytest

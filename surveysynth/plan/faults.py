@@ -106,7 +106,7 @@ def _message(place: Place, errors: Sequence[Any]) -> str:
     if len(right_kind) > 1 and (entry := fields.get(str(place[-1]))):  # the value is of none of the allowed kinds
         return f"{reprlib.repr(value)} is of no allowed kind: {entry.description}"
     if error["type"] == "too_short":  # pydantic's message gives the number of items as the value
-        return f"Input should have at least {error['ctx']['min_length']} values, not {reprlib.repr(value)}"
+        return f"List should have at least {error['ctx']['min_length']} items, not {reprlib.repr(value)}"
     text = KINDS.get(error["type"]) or str(error["msg"]).removeprefix("Value error, ")
     if isinstance(value, Mapping | Section):
         return text

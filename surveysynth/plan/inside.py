@@ -48,7 +48,7 @@ def look_inside(
     """Return sentences on confidential values that could spoil a release, for the agency alone.
 
     These are missing values, undeclared levels, frequent single values (heaps), values outside the bounds, skew
-    residuals, outcomes that are correlated with the size of PSUs or units, and large expected coefficients of variation.
+    residuals, outcomes correlated with the size of PSUs or units, and large expected coefficients of variation.
     ``ratio`` is the expected standard error of the release divided by the standard error of the file.  If a fit to
     records would be refused, the only sentence says why.
     """

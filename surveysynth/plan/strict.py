@@ -144,7 +144,7 @@ def _options(settings: Settings, design: SurveyDesign, name: str) -> dict[str, A
     models, short = settings.model.later_models, settings.privacy.bounds
     if isinstance(short, tuple) and "levels" not in given and _is_number(settings, design, name):
         if given.get("bounds", short) != short and not models:
-            raise InputError(f"privacy.bounds and outcomes.{name}.bounds differ, and both declare {name!r}: leave one out")
+            raise InputError(f"privacy.bounds and outcomes.{name}.bounds differ: leave one out")
         given.setdefault("bounds", short)
     later = {outcome: each for each in models for outcome in left_hand_side(each.formula)}.get(name)
     if "bounds" in given:
