@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -98,6 +99,7 @@ def test_a_release_that_supersedes_another_is_known_by_its_manifest(tmp_path: Pa
     found = ss.diff(old, new)
     assert found.same_file and found.about is not None
     note = found.erratum("The weights were those of another year.")
+    assert "--same-file" not in dataclasses.replace(found, same_file=False).erratum()  # it is for readers
     assert note.startswith("# Erratum: Incomes, corrected")
     for release in ("old", "new"):
         assert found.about[release]["manifest"] in note

@@ -232,6 +232,7 @@ def test_the_command_and_its_wrong_arguments(folder: Path, tmp_path: Path) -> No
     code, said = run("--confidential", file, "--out", str(tmp_path / "made"))
     assert code == 0 and "to sign, and to keep" in said
     assert "exists" in run("--confidential", file, "--out", str(tmp_path / "made"))[1]
+    assert "--public opens public files alone: leave out --confidential" in run("--public", "--confidential", file)[1]
     code, said = run("--public", "--out", str(tmp_path / "public"))
     assert code == 0 and "to publish" in said
 

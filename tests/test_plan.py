@@ -176,6 +176,20 @@ def test_a_look_inside_finds_zeros_heaps_bounds_shapes_and_sizes() -> None:
     assert not plan.check().inside
 
 
+def test_a_look_inside_finds_missing_and_undeclared_levels() -> None:
+    """A category with 40 missing values and 20 of a third level, of 300, as ``release`` refuses them."""
+    answer = np.repeat(["yes", "no", "perhaps", None], [120, 120, 20, 40])
+    design = ss.SurveyDesign(pd.DataFrame({"answer": answer, "sex": np.arange(300) % 2, "w": 2.0}), weights="w")
+    declared = {"answer": ss.Outcome(levels=["yes", "no"])}
+    plan = ss.Plan(design, "answer ~ sex", epsilon=5, population_total=600, outcomes=declared)
+    inside = plan.check(inside=True).inside
+    assert [line.split(";")[0] for line in inside] == [
+        "answer: 40 records have none", "answer: 20 records have a level that is not declared",
+    ]  # fmt: skip
+    with pytest.raises(ss.InputError, match="missing in 40 rows"):
+        plan.release()
+
+
 def test_a_look_inside_finds_what_would_stop_the_release(design: ss.SurveyDesign) -> None:
     """An outcome that all records share, where records are fitted: as ``release`` refuses it."""
     file = ss.SurveyDesign(design.frame.assign(income=5.0), weights="weight")
@@ -487,12 +501,25 @@ def test_a_plan_of_a_labelled_file_with_codes_and_headings(tmp_path: Path) -> No
         assert abs(quantile[p] - order["v2"][share >= p].iloc[0]) < 0.05 * quantile[p]
 
 
+def test_bounds_that_are_declared_twice_must_agree(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"income": np.arange(1.0, 41), "region": ["a", "b"] * 20, "weight": 10.0})
+    frame.to_csv(tmp_path / "silc.csv", index=False)
+    entries = {
+        "model.formula": "income ~ region", "privacy.epsilon": 5, "privacy.population_total": 400,
+        "outcomes.income.bounds": [0, 100],
+    }  # fmt: skip
+    ss.Plan.draft(tmp_path / "silc.csv", set=entries | {"privacy.bounds": [0, 100]})
+    with pytest.raises(ss.InputError, match=r"privacy.bounds and outcomes.income.bounds differ"):
+        ss.Plan.draft(tmp_path / "silc.csv", set=entries | {"privacy.bounds": [0, 10]})
+
+
 def test_a_draft_says_what_it_did_not_find_and_refuses_tables_by_what_is_not_there(tmp_path: Path) -> None:
     frame = pd.DataFrame({"income": np.arange(1.0, 41), "region": ["a", "b"] * 20, "weight": 10.0})
     frame.to_csv(tmp_path / "silc.csv", index=False)
     text = ss.Plan.draft(tmp_path / "silc.csv", formula="income ~ region", by=["region"]).to_toml()
     assert "# strata =   # no column was found; give one if sampling was stratified" in text
-    assert "# fpc = " in text and "weights = \"weight\"" in text and 'folder = "silc-release"' in text
+    assert "# fpc =   # is not guessed" in text and "# units = " in text
+    assert "weights = \"weight\"" in text and 'folder = "silc-release"' in text
     with pytest.raises(ss.InputError, match=r"no column 'regio' \(did you mean 'region'\?\) for tables.by"):
         ss.Plan.draft(tmp_path / "silc.csv", formula="income ~ region", by=["regio"])
 

@@ -80,7 +80,7 @@ def main(commands: Callable[[], object] = app) -> None:
         give_up_stdout()
         sys.exit(141)
     except (SurveySynthError, OSError) as error:
-        _say("Error", str(error))
+        _say("Error", re.sub(r"^\[Errno -?\d+\] ", "", str(error)))
         sys.exit(2)
     except SystemExit as stop:
         if stop.code == 130:  # Ctrl-C

@@ -40,6 +40,9 @@ def dossier_command(
     """
     place = out or release.absolute().with_name(f"{release.absolute().name}-dossier{'-public' if public else ''}")
     if public:
+        given = {"--confidential": confidential, "--by": by, "--ledger": ledger, "--membership": membership or None}
+        if unused := [option for option, value in given.items() if value is not None]:
+            raise InputError(f"--public opens public files alone: leave out {', '.join(unused)}")
         print_written(f"{ss.public_dossier(release, place)} (to publish)")
         return
     if confidential is None:

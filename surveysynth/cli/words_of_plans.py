@@ -8,6 +8,7 @@ VALUE = r"'[^'()\n]*'|True\b|False\b|-?\d++(?:\.\d++)?|\[[^\]\n]*\]|\{[^}\n]*\}"
 WORDS = re.compile(
     r"(?P<quoted>(?<!\w)'[^'\n]*')"  # a name or a path, which is not changed; no apostrophe within a word
     r"|overwrite=True"
+    r"|\boutcomes=\{(?P<mark>['\"])(?P<outcome>[^'\"\n]+)(?P=mark): Outcome\((?:\.\.\., )?(?P<declared>[^()\n]+)\)\}"
     rf"|(?<!\.)\b(?P<name>[a-z]\w*)=(?P<value>{VALUE})(?!\w| is not)"  # a suggested value, not a given one; not a.b=c
     r"|\bmechanism=(?:surveysynth\.)?(?P<mechanism>[A-Z]\w*)\(\)"
     r"|\b[A-Z]\w*\(\.\.\., (?P<within>[^()\n]*)\)"  # FBS(..., zeros=True)
@@ -23,6 +24,7 @@ def in_words_of_plans(text: str) -> str:
     ``--overwrite``.
     """
     from ..plan.sections import SECTIONS
+    from ..plan.toml_file import key
     from ..privacy.mechanisms import in_plans
 
     mechanisms: dict[str, str] = {}  # name of the class -> first name in plans
@@ -38,6 +40,9 @@ def in_words_of_plans(text: str) -> str:
         if match["mechanism"]:
             name = match["mechanism"]
             return f"mechanism = '{mechanisms[name]}' in [privacy]" if name in mechanisms else match[0]
+        if match["outcome"]:
+            declared = match["declared"].replace('"', "'").replace("True", "true").replace("=", " = ")
+            return f"{declared} in [outcomes.{key(match['outcome'])}]"
         if match["within"]:
             return in_words_of_plans(match["within"])
         if match["name"] not in sections or match["name"] == "weights":  # also an argument of FBP

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 # Names in survey files: EU-SILC's codes db, rb, pb and hb, names of national surveys, and plain words.
 NAMES = {
     "weights": (
-        r"(?:.*_)?(?:w|wt|wgt|weights?|pweight|pw|finalwt|finlwt\w*|perwt|hhwt|(?:db09|rb05|pb04|hb05)0|pspwght)(?:_.*)?"
+        r"(?:.*_)?(?:w|wt|wgt|weights?|pweight|pw|finalwt|finlwt\w*|perwt|hhwt|wt(?:mec|int)\w*|(?:db09|rb05|pb04|hb05)0|pspwght)(?:_.*)?"
     ),
     "strata": r"(?:.*_)?(?:strat(?:um|a)?|db050|sdmvstra|estrato)(?:_.*)?",
     "psu": r"(?:.*_)?(?:psu|upm|cluster|ea|db060|sdmvpsu|secu|segment)(?:_.*)?",

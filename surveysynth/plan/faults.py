@@ -105,6 +105,8 @@ def _message(place: Place, errors: Sequence[Any]) -> str:
         return f"Input should be {kind}, not {reprlib.repr(value)}"
     if len(right_kind) > 1 and (entry := fields.get(str(place[-1]))):  # the value is of none of the allowed kinds
         return f"{reprlib.repr(value)} is of no allowed kind: {entry.description}"
+    if error["type"] == "too_short":  # pydantic's message gives the number of items as the value
+        return f"List should have at least {error['ctx']['min_length']} items, not {reprlib.repr(value)}"
     text = KINDS.get(error["type"]) or str(error["msg"]).removeprefix("Value error, ")
     if isinstance(value, Mapping | Section):
         return text

@@ -11,7 +11,7 @@ from scipy.stats import kurtosis, norm, rankdata, skew, spearmanr
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, ModelError
 from ..estimation import estimate
-from ..measuring.outcome import Outcome
+from ..measuring.outcome import Outcome, label_of
 from ..models.base import Synthesizer
 from ..models.predictors.model_matrix import predictor_rows
 from ..models.scales.transforms import as_transform
@@ -47,10 +47,10 @@ def look_inside(
 ) -> list[str]:  # fmt: skip
     """Return sentences on confidential values that could spoil a release, for the agency alone.
 
-    These are frequent single values (heaps), values outside the bounds, skew residuals, outcomes that are correlated
-    with the size of PSUs or units, and large expected coefficients of variation.  ``ratio`` is the expected standard
-    error of the release divided by the standard error of the file.  If the file would be refused, the only sentence
-    says why.
+    These are missing values, undeclared levels, frequent single values (heaps), values outside the bounds, skew
+    residuals, outcomes correlated with the size of PSUs or units, and large expected coefficients of variation.
+    ``ratio`` is the expected standard error of the release divided by the standard error of the file.  If a fit to
+    records would be refused, the only sentence says why.
     """
     found, fitted = list[str](), mechanism.fits_records
     if isinstance(mechanism, RecordMechanism):
@@ -63,6 +63,8 @@ def look_inside(
         found += _residual_findings(settings, design, model, outcome) if hasattr(model, "transform") and fitted else []
         found += _size_findings(settings, design, outcome)
         found += _cell_findings(design, outcome, by, ratio)
+    for outcome in model.categorical:
+        found += _level_findings(design, outcome, schema.get(outcome))
     return found
 
 
@@ -128,6 +130,24 @@ def _value_findings(
             found.append(
                 f"{outcome}: {beyond:.2%} lie beyond the bounds and are moved to them; wider bounds would keep them"
             )
+    return found
+
+
+def _level_findings(design: SurveyDesign, outcome: str, declared: Outcome | None) -> list[str]:
+    """Return sentences on a category's missing values and undeclared levels, for which the file would be refused."""
+    if declared is None or declared.levels is None or declared.applies:
+        return []
+    column, found = design.column(outcome), list[str]()
+    there, name = column.dropna(), key(outcome)
+    if there.size < column.size and declared.missing is None:
+        hint = HINTS_FOR_TABLES["missing"].format(name)
+        found.append(f"{outcome}: {column.size - there.size:,} records have none; {hint}")
+    other = int((~there.map(label_of).isin({label_of(level) for level in declared.levels})).sum())
+    if other:
+        found.append(
+            f"{outcome}: {other:,} records have a level that is not declared; add it to levels in [outcomes.{name}], "
+            "or the file is refused"
+        )
     return found
 
 

@@ -78,7 +78,8 @@ class Preview:
             for number, sentence in enumerate(lines):
                 first = f"{heading if number == 0 else '':<{width}}"
                 out.append(textwrap.fill(
-                    sentence, WIDTH, initial_indent=first, subsequent_indent=" " * width, break_on_hyphens=False
+                    sentence, WIDTH, initial_indent=first, subsequent_indent=" " * width, break_on_hyphens=False,
+                    break_long_words=False,  # a path stays whole
                 ))  # fmt: skip
         return "\n".join(out)
 

@@ -141,9 +141,11 @@ def _options(settings: Settings, design: SurveyDesign, name: str) -> dict[str, A
                 raise InputError(f"{entry} and outcomes.{name}.{option} both declare {name!r}: leave one out")
             given[option] = by_outcome[name]
     by_type = design.declares_levels(name)
-    if isinstance(settings.privacy.bounds, tuple) and "levels" not in given and _is_number(settings, design, name):
-        given.setdefault("bounds", settings.privacy.bounds)
-    models = settings.model.later_models
+    models, short = settings.model.later_models, settings.privacy.bounds
+    if isinstance(short, tuple) and "levels" not in given and _is_number(settings, design, name):
+        if given.get("bounds", short) != short and not models:
+            raise InputError(f"privacy.bounds and outcomes.{name}.bounds differ: leave one out")
+        given.setdefault("bounds", short)
     later = {outcome: each for each in models for outcome in left_hand_side(each.formula)}.get(name)
     if "bounds" in given:
         zeros = settings.model.zeros if later is None or later.zeros is None else later.zeros

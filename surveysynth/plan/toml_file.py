@@ -23,9 +23,13 @@ EXAMPLES = {
     "outcomes": "[outcomes.income]: bounds = [0, 1_000_000], zeros = true, missing = 'category'",
 }
 NOT_FOUND = {
-    "survey.strata": "if sampling was stratified",
-    "survey.psu": "if clusters were sampled first",
-    "survey.fpc": "if the sample is a large share of the population",
+    "survey.strata": "no column was found; give one if sampling was stratified",
+    "survey.psu": "no column was found; give one if clusters were sampled first",
+    "survey.fpc": "is not guessed; give a column if the sample is a large share of the population",
+}
+IN_PRINT = {
+    "tables.labels": "words for columns, as {rb090 = 'Sex', py010n = 'Employee income'}; tables print them",
+    "tables.units": "units of outcomes, as {py010n = 'euros a year'}; tables print them",
 }
 REPLICATE_HINTS = {
     "survey.combined": "false where they are factors of the weights, as 0 and 2",
@@ -120,7 +124,9 @@ def _section(
         elif at in REPLICATE_HINTS and settings.survey.replicate_weights:
             table.add(tomlkit.comment(f"{entry} =   # {REPLICATE_HINTS[at]}"))
         elif at in NOT_FOUND and columns:
-            table.add(tomlkit.comment(f"{entry} =   # no column was found; give one {NOT_FOUND[at]}"))
+            table.add(tomlkit.comment(f"{entry} =   # {NOT_FOUND[at]}"))
+        elif at in IN_PRINT and columns:
+            table.add(tomlkit.comment(f"{entry} =   # {IN_PRINT[at]}"))
         elif name == "release" and entry in PRINTED and columns:
             table.add(tomlkit.comment(f"{entry} =   # {field.description}; tables print it"))
     return table

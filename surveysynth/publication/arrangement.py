@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -12,6 +13,7 @@ import pandas as pd
 from .document import BETWEEN, Block, Document
 
 ACROSS = "estimate", "interval", "n"  # columns of each category of a variable that is across
+TOO_WIDE = "a table with its last variable across is wider than a page; it is printed with all variables down"
 WIDTH = 124  # characters on a line of A4 in the small print of tables
 
 
@@ -69,7 +71,8 @@ class Arrangement:
 def arranged(block: Block, document: Document, width: int = WIDTH) -> Arrangement:
     """Lay out a block, with all variables down.
 
-    If the document is wide and its categories fit on a line of ``width`` characters, the last variable is across.
+    If the document is wide and its categories fit on a line of ``width`` characters, the last variable is across.  If
+    they do not fit, there is a warning.
     """
     marks = [
         mark + "".join(f"[{number}]" for number in notes) for mark, notes in zip(block.marks, block.notes, strict=True)
@@ -80,6 +83,8 @@ def arranged(block: Block, document: Document, width: int = WIDTH) -> Arrangemen
         wide = _wide(block, cells, document)
         if wide.width <= width:
             return wide
+    if document.wide and len(block.by) > 1:
+        warnings.warn(TOO_WIDE, stacklevel=2)
     return _long(block, cells, document)
 
 

@@ -141,7 +141,7 @@ class Changes:
             *(f"- {_line(*row)}" for row in settings.itertuples(index=False)),
             *([] if len(settings) else ["- No setting differs; the data were synthesized anew."]),
             "",
-            f"**Numbers.** {SAME_FILE if self.same_file else APART}. {len(changed)} of "
+            f"**Numbers.** {SAME_FILE if self.same_file else APART.replace(' (--same-file)', '')}. {len(changed)} of "
             f"{int(self.cells['z'].notna().sum())} cells differ by more than that noise (5% level)"
             + (":" if len(changed) else "."),
             "",

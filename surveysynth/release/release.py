@@ -257,7 +257,9 @@ class Release(Estimates):
         form = format_of(path)
         in_full = form.in_full
         if wide and path.suffix in (".csv", ".xlsx"):
-            raise InputError(f"a {path.suffix[1:]} has all variables down: leave wide= out, or write .html or .tex")
+            raise InputError(
+                f"a {path.suffix} file has all variables down: leave out wide, or write .html, .tex, .md or .docx"
+            )
         if in_full and not (symbols is None and wording is None):
             raise InputError(
                 f"a {path.suffix[1:]} has full numbers, without marks or notes: leave symbols= and wording= out"

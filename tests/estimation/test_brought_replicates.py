@@ -220,6 +220,7 @@ NAMED = {  # the main weight, the replicate weights' names, and what is proposed
               {"weights": "SPFWT0", "replicate_weights": "SPFWT(?!0+$)[0-9]+"}),
     "bootstrap": ("weight", [f"btwt_{k}" for k in range(1, 501)],
                   {"weights": "weight", "replicate_weights": "btwt_[0-9]+"}),
+    "NHANES": ("WTMEC2YR", ["SEQN1"], {"weights": "WTMEC2YR"}),
     "answers": ("weight", [f"q{k}" for k in range(1, 41)], {"weights": "weight"}),
     "two weights": ("w", ["wt1", "wt2"], {"weights": "w"}),
 }  # fmt: skip
