@@ -1,5 +1,7 @@
 """Edit rules: every synthetic record obeys them, by another draw of the same record from the same parameters."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -137,3 +139,26 @@ def test_a_plan_says_them(tmp_path):
                          ({"x": "region * income"}, "stopped with")]:  # fmt: skip
         with pytest.raises(ss.InputError, match=said):
             plan.set(derive=derive).release(seed=5)
+
+
+def test_a_rule_that_forces_a_value_that_is_not_declared_is_told():
+    """Rent is at most pay, and a third have no pay: without zeros of rent, these records are drawn again as a whole."""
+    rng, n = np.random.default_rng(1), 600
+    pay = np.where(rng.random(n) < 1 / 3, 0.0, rng.lognormal(7, 0.5, n))
+    frame = pd.DataFrame({"sex": rng.choice(["f", "m"], n), "pay": pay, "rent": pay * rng.random(n), "w": 10.0})
+    design = ss.SurveyDesign(frame, weights="w")
+
+    def release(**rent):
+        outcomes = {"pay": ss.Outcome(bounds=(0, 10_000), zeros=True), "rent": ss.Outcome(bounds=(0, 10_000), **rent)}
+        return ss.synthesize(
+            design, ["pay ~ sex", "rent ~ sex + pay"], epsilon=20, weight="public", outcomes=outcomes,
+            edits=["rent <= pay"], m=4, seed=1,
+        )  # fmt: skip
+
+    with pytest.warns(UserWarning, match="broke a rule of edits= and were drawn again"):
+        without = release()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*broke a rule of edits=")
+        with_zeros = release(zeros=True)
+    shares = [np.mean([(d.frame["pay"] == 0).mean() for d in made.datasets]) for made in (without, with_zeros)]
+    assert shares[0] < 0.1 < 0.25 < shares[1]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
@@ -36,6 +37,12 @@ Codes = NDArray[np.intp]
 
 PAIR = 2  # number of data sets from one draw of the coefficients; they differ only by simulation
 ROUNDS = 100  # largest number of draws for a record that breaks a rule
+MANY_BROKEN = 0.05  # share of records whose first draw breaks a rule, from which distributions change noticeably
+OFTEN_BROKEN = (
+    f"more than {MANY_BROKEN:.0%} of the synthetic records broke a rule of edits= and were drawn again as a whole, "
+    "which changes the distribution of all outcomes: declare the values that a rule forces, such as zeros=True, and make the "
+    "variables of a rule predictors of each other"
+)
 BLOCK = 1 << 16  # records that are drawn together
 THREADS = 4  # most threads that draw large data sets; each thread has one data set in memory
 IN_MEMORY = 20_000_000  # records of all data sets together; above this number, data sets are in files
@@ -326,10 +333,12 @@ class Source:
         made = self._outcomes(public, draw, rng)
         again = rng.spawn(1)[0]
         rules = [Rule(text) for text in self.edits]
-        for _ in range(ROUNDS if rules else 0):
+        for attempt in range(ROUNDS if rules else 0):
             broken = made.broken(rules)
             if not broken.any():
                 return made
+            if attempt == 0 and broken.mean() > MANY_BROKEN:
+                warnings.warn(OFTEN_BROKEN, stacklevel=2)
             others = Records(public.cell[broken], public.frame[broken], {})
             made = made.replaced(broken, self._outcomes(others, draw, again))
         if made.broken(rules).any():
