@@ -760,7 +760,6 @@ BAD = {
     "epsilon 0": (None, {"epsilon": "0"}, (), "privacy.epsilon: Input should be greater than 0"),
     "epsilon nan": (None, {"epsilon": "nan"}, (), "privacy.epsilon: Input should be a finite number, not nan"),
     "epsilon out of reach": (None, {"epsilon": "0.01"}, (), "larger epsilon"),
-    "one level": (None, {"set": "outcomes.income.levels=a"}, (), "income.levels: should have at least 2 items, not"),
     "m 0": (None, {"m": "0"}, (), "release.m: Input should be greater than or equal to 1"),
     "population -1": (None, {"population_total": "-1"}, (), "privacy.population_total: Input should be greater"),
     "log with a scale": (None, {"scale": "10"}, (), "model.scale: only with model.transform = 'identity' or 'asinh'"),

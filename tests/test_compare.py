@@ -212,3 +212,22 @@ def test_the_command_finds_roles_by_itself(design, release, tmp_path: Path) -> N
     assert cells["estimate"].to_numpy() == pytest.approx(mine["estimate"].to_numpy())
     lacking = CliRunner().invoke(app, ["compare", str(tmp_path / "release")])
     assert isinstance(lacking.exception, ss.InputError) and "--confidential" in str(lacking.exception)
+
+
+def test_missing_answers_are_in_the_denominator_of_both_sides():
+    """Of 2,000 persons 30% did not answer; shares of the release are of all, and so are those of the file."""
+    rng, n = np.random.default_rng(2), 2_000
+    answer = np.where(rng.random(n) < 0.3, None, np.where(rng.random(n) < 0.4, "yes", "no"))
+    frame = pd.DataFrame({"sex": rng.choice(["f", "m"], n), "answer": answer, "w": 10.0})
+    file = ss.SurveyDesign(frame, weights="w")
+    made = ss.synthesize(
+        file, "C(answer) ~ sex", epsilon=50, weight="public", seed=1,
+        outcomes={"answer": ss.Outcome(levels=["yes", "no"], missing="category")},
+    )  # fmt: skip
+    cells = ss.compare(file, made, by="sex").cells.query("statistic == 'proportion' and sex == 'all'")
+    cells = cells.set_index("category")
+    own = frame["answer"].fillna("missing").value_counts(normalize=True)
+    assert sorted(cells.index) == ["missing", "no", "yes"]
+    for category, row in cells.iterrows():
+        assert row["estimate"] == pytest.approx(own[category], rel=1e-12)
+        assert row["holds"]

@@ -509,6 +509,8 @@ def test_bounds_that_are_declared_twice_must_agree(tmp_path: Path) -> None:
         "outcomes.income.bounds": [0, 100],
     }  # fmt: skip
     ss.Plan.draft(tmp_path / "silc.csv", set=entries | {"privacy.bounds": [0, 100]})
+    with pytest.raises(ss.InputError, match=r"levels: List should have at least 2 items, not \['a'\]"):
+        ss.Plan.draft(tmp_path / "silc.csv", set=entries | {"outcomes.income.levels": ["a"]})
     with pytest.raises(ss.InputError, match=r"privacy.bounds and outcomes.income.bounds differ"):
         ss.Plan.draft(tmp_path / "silc.csv", set=entries | {"privacy.bounds": [0, 10]})
 

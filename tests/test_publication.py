@@ -232,7 +232,7 @@ def test_a_variable_of_many_categories_goes_down(tmp_path):
     groups = [row[0] for row in table[1:] if len(row) == 1]
     assert sorted(groups) == sorted([*frame["gender"].astype(str).unique(), "All"])
     assert sum(len(row) == 6 for row in table[1:]) == 3 * 13
-    with pytest.warns(UserWarning, match="wider than a page; it is printed with all variables down"):
+    with pytest.warns(UserWarning, match="Mean of .*: with the last variable across it is wider than a page"):
         made.write_tables(tmp_path / "wide.html", ["gender", "area"], statistic="mean", wide=True)
     with pytest.raises(ss.InputError, match=r"a .xlsx file has all variables down: leave out wide"):
         made.write_tables(tmp_path / "wide.xlsx", ["gender", "area"], wide=True)

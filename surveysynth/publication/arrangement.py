@@ -13,7 +13,7 @@ import pandas as pd
 from .document import BETWEEN, Block, Document
 
 ACROSS = "estimate", "interval", "n"  # columns of each category of a variable that is across
-TOO_WIDE = "a table with its last variable across is wider than a page; it is printed with all variables down"
+TOO_WIDE = "{}: with the last variable across it is wider than a page, so all variables are down"
 WIDTH = 124  # characters on a line of A4 in the small print of tables
 
 
@@ -84,7 +84,7 @@ def arranged(block: Block, document: Document, width: int = WIDTH) -> Arrangemen
         if wide.width <= width:
             return wide
     if document.wide and len(block.by) > 1:
-        warnings.warn(TOO_WIDE, stacklevel=2)
+        warnings.warn(TOO_WIDE.format(block.title), stacklevel=2)
     return _long(block, cells, document)
 
 

@@ -48,6 +48,7 @@ SMOOTHED = (
     "the pMSE of the weight show"
 )
 DISTANCE = "Distances (off by) are release minus file, in standard errors of the release."
+MISSING_ANSWER = "missing"  # the level of missing values that are an answer of their own
 INSIDE = "Internal: computed from the confidential file."
 PROPER = (
     "1 is what a synthesizer gives that knows the file's own parameters; draws of the parameters raise it to about 2, "
@@ -354,6 +355,7 @@ def compare(
             f"the file has no column {', '.join(map(repr, dict.fromkeys(lacking)))}, which the release has: is it the "
             "file that it was made from?"
         )
+    design = _with_missing_answers(design, release)
     theirs = release.tables(names, statistic=statistic, quantiles=quantiles, poverty_line=poverty_line)
     asked = theirs[["outcome", "statistic"]].drop_duplicates().itertuples(index=False)
     own = pd.concat([
@@ -367,6 +369,21 @@ def compare(
     sampled = LARGEST_SAMPLE if design.n > LARGEST_SAMPLE else 0
     sides = _sides(design, release)
     return _comparison(release, names, _cells(own, theirs, names), *sides, int(missing.sum()), sampled)
+
+
+def _with_missing_answers(design: SurveyDesign, release: Release) -> SurveyDesign:
+    """Return the file with the answer "missing" where a categorical outcome is missing and the release has this answer.
+
+    Shares of the file then have the same denominator as shares of the release.
+    """
+    answers = {}
+    for name in release.categorical:
+        column = design.column(name)
+        if column.isna().any() and MISSING_ANSWER in set(release.datasets[0].column(name).astype(str)):
+            answers[name] = column.astype(object).where(column.notna(), MISSING_ANSWER)
+    if not answers:
+        return design
+    return SurveyDesign(design.frame.assign(**answers), **design.roles(), labels=design.labels)
 
 
 def _comparison(

@@ -40,8 +40,8 @@ ROUNDS = 100  # largest number of draws for a record that breaks a rule
 MANY_BROKEN = 0.05  # share of records whose first draw breaks a rule, from which distributions change noticeably
 OFTEN_BROKEN = (
     f"more than {MANY_BROKEN:.0%} of the synthetic records broke a rule of edits= and were drawn again as a whole, "
-    "which changes the distribution of all outcomes: declare the values that a rule forces, such as zeros=True, and make the "
-    "variables of a rule predictors of each other"
+    "which changes the distribution of all outcomes: declare the values that a rule forces, such as zeros=True, and "
+    "make the variables of a rule predictors of each other"
 )
 BLOCK = 1 << 16  # records that are drawn together
 THREADS = 4  # most threads that draw large data sets; each thread has one data set in memory
