@@ -289,7 +289,7 @@ def _beginning(path: Path, options: CsvOptions) -> tuple[str, int, str, list[str
         lines = text.readlines(BEGINNING)
     excel = SEPARATOR_LINE.fullmatch(lines[0]) if lines else None
     lines = lines[1:] if excel else lines
-    separator = options.separator or (excel[1] if excel else _separator(lines, options.decimal))
+    separator = options.separator or (excel[1] if excel else _separator(lines, options.decimal, options.thousands))
     header, first = [*islice(_records(lines, separator), 2), [], []][:2]
     return separator, 1 if excel else 0, encoding, header, len(first) > len(header)
 
@@ -311,9 +311,12 @@ def _names(file: str, header: list[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _separator(lines: list[str], decimal: str | None) -> str:
-    """Find the separator that splits the header into the largest number of fields."""
-    likely = SEPARATORS if decimal != "," else (*SEPARATORS[1:], ",")
+def _separator(lines: list[str], decimal: str | None, thousands: str | None) -> str:
+    """Find the separator that splits the header into the largest number of fields.
+
+    A file of one column has no separator in the header.  Then a comma in numbers is not taken for one.
+    """
+    likely = SEPARATORS if "," not in (decimal, thousands) else (*SEPARATORS[1:], ",")
     return max(likely, key=lambda separator: _fields(lines, separator))
 
 

@@ -50,7 +50,7 @@ test_that("long work says its stages by message(), which can be silenced", {
   on.exit(options(old))
   shown <- capture.output(run(), type = "message")
   expect_match(heard[1], "^0 s  1 of [0-9]: reading the file\n$")
-  expect_match(heard, "^[0-9]+ s  fits under privacy weights\n$", all = FALSE)
+  expect_match(heard, "^[0-9]+ s  3 of 3: fits under privacy weights\n$", all = FALSE)
   expect_identical(shown, character())
   options(surveysynth.progress = FALSE)
   run()
@@ -100,7 +100,7 @@ test_that("a page of knitr shows nothing that is internal and no progress, and t
   page <- readLines("page.md")
   expect_match(page, "2 synthetic data sets of 200 records by FBS", all = FALSE)
   internal <- c("privacy weights keep [0-9]+%", "not for publication", "population_total is far", "carry a value label")
-  for (text in c(internal, "[0-9] s  [a-z]")) { # and stages with their seconds
+  for (text in c(internal, "[0-9] s  [0-9] of [0-9]: [a-z]")) { # and stages with their seconds
     expect_no_match(c(page, readLines("stdout")), text)
     expect_match(readLines("stderr"), text, all = FALSE)
   }

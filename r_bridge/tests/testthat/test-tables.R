@@ -330,7 +330,7 @@ test_that("printed tables say the condition that they are of", {
   written <- read.csv(file)
   asked <- tables(release, by = ~awards, statistic = "mean", where = ~ stype == "E")
   expect_equal(written$estimate, asked$estimate)
-  expect_match(paste(readLines(page, warn = FALSE), collapse = " "), "stype == &quot;E&quot;", fixed = TRUE)
+  expect_match(paste(readLines(page, warn = FALSE), collapse = " "), "stype == &#34;E&#34;", fixed = TRUE)
 })
 
 test_that("tables have an autoplot()", {
