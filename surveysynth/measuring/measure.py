@@ -458,7 +458,10 @@ class _Measured:
         return np.concatenate([np.zeros(numbers, dtype=np.intp), 1 + np.arange(len(self.cells) - numbers)])
 
     def scores(self, term: Term, epsilon: float) -> None:
-        """Measure sums of scores of numbers, and counts of special values, by the levels of a term."""
+        """Add a noisy table by the levels of a term: the sum of the scores of amounts, and the count of special values.
+
+        A score is an amount on a scale from -1 to 1.  Special values are zero, missing and heaps.
+        """
         scores = self.scores_by(term.levels, epsilon)
         self.add(epsilon, term.name, self._kinds, term=term, levels=term.levels, scores=scores)
 

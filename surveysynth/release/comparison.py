@@ -470,7 +470,9 @@ def _weight_in(release: Release) -> str | None:
 
 
 def _sides(design: SurveyDesign, release: Release) -> tuple[_Side, list[_Side]]:
-    """Return the records to compare, of the file and of each data set: complete, and with a positive weight.
+    """Return the records that are compared, of the file and of each data set.
+
+    These records have a positive weight and no missing outcome.
 
     If the file or a data set has more than ``LARGEST_SAMPLE`` records, a random sample of its records is returned.
     """

@@ -451,7 +451,7 @@ def _frame(file: object, name: str) -> pd.DataFrame:
 def _aligned(original: pd.DataFrame, synthetic: Files) -> tuple[Codes, list[pd.DataFrame]]:
     """Sort the records of every data set in the order of the confidential file.
 
-    Return the row numbers of the confidential records that are in the data sets, and the sorted data sets.
+    Return the row numbers of the confidential records that have a synthetic version, and the sorted data sets.
     """
     if isinstance(synthetic, Release):
         return _realigned(original, synthetic)

@@ -225,7 +225,10 @@ def calibrated_total(design: SurveyDesign) -> float | None:
 
 
 def _calibrated_totals(design: SurveyDesign, terms: Sequence[Term]) -> dict[str, Floats]:
-    """Return the population totals of the levels of each term, if the survey weights were calibrated to them."""
+    """Return the population totals of a term's levels, for each term to whose totals the survey weights are calibrated.
+
+    Totals that are not whole numbers are left out.
+    """
     margins, after = design.calibration.poststrata_names, design.calibration.after
     found: dict[str, Floats] = {}
     for term in terms:

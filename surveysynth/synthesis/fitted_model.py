@@ -123,9 +123,9 @@ class FittedModel:
 
     @property
     def biased(self) -> dict[str, bool]:
-        """Quantities that privacy weights bias strongly, such as the spread between PSUs.
+        """Map each quantity that is strongly biased by privacy weights to whether the model corrects it.
 
-        The value is True if the model can correct the quantity even without ``debias``.
+        An example is the spread between PSUs.  The value is True if the quantity is corrected even without ``debias``.
         """
         model = self.synthesizer
         return model.biased(self.records, self.unit.by_record) if isinstance(model, Debiasable) else {}

@@ -127,7 +127,9 @@ def correct_with_shares(
 
 @dataclass(frozen=True)
 class _Theta:
-    """Parameters of a normal regression and of shares of categories: one draw, or the corrected draw.
+    """Parameters of a normal regression of D outcomes and of shares of categories: a posterior draw.
+
+    The draw is as the sampler made it, or corrected for privacy weights.
 
     ``B`` (K, D) are coefficients, ``L`` (D, D) is the Cholesky factor of Sigma, and ``log_p`` (C, K) are the log shares
     of categories in C cells.  ``b`` (N,) are effects of PSUs on the log shares of N pairs (combinations of PSU,

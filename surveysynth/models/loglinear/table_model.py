@@ -343,7 +343,11 @@ class TableModel:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Block:
-    """Effects with the same basis functions (G, K): features (R, A) and the positions (A K,) of the coefficients."""
+    """Effects that have the same K basis functions of the G bins, so that one matrix product computes them all.
+
+    ``features`` (R, A) are the features of all these effects in each of R rows.  ``places`` (A K,) are the positions of
+    their coefficients in the vector of all coefficients.
+    """
 
     features: Floats
     basis: Floats

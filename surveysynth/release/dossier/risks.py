@@ -192,7 +192,10 @@ def _quantiles(risks: Risks) -> Grid:
 
 
 def _most_at_risk(risks: Risks, records: pd.DataFrame | None) -> Grid:
-    """List the records with the largest risk of identification, with their other risks and their bounds."""
+    """List the records with the largest risk of identification.
+
+    Each row also has the record's other risks, the same risks without the release, and the bound of its log density.
+    """
     table = risks.judged.assign(**{f"dealt_{what}": risks.dealt[what].to_numpy() for what in MEASURES})
     shown = table if records is None else table.merge(records, on="row", how="left")
     more = [c for c in BOUNDS if c in shown and shown[c].nunique() > 1]

@@ -70,8 +70,8 @@ class RealPopulation:
     statistics : tuple of str
         Statistics of the tables.
     model : Synthesizer, optional
-        Model of the mechanisms that fit records, if the outcome is not an amount for FBS: a regression of counts,
-        shares, gamma amounts or categories, or a mixture.
+        Model for mechanisms other than ``Strict()``.  By default it is FBS, a model of amounts.  Other outcomes have a
+        regression of counts, shares, gamma amounts or categories, or a mixture.
     """
 
     name: str
