@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..privacy.accounting.ledger import Ledger, check_ledger
 from ..publication.formats import format_of
 from ..storage import as_path, discard
-from ..validation import as_list, check_keywords, positive
+from ..validation import as_list, check_keywords, one_of, positive
 from .domains import DomainEstimates
 from .estimates import Estimates
 from .folder import check_format, check_place, enter, read_folder, write_folder
@@ -256,6 +256,7 @@ class Release(Estimates):
         path, names = as_path(path), as_list(by)
         form = format_of(path)
         in_full = form.in_full
+        one_of(wide, (False, True), "wide")
         if wide and path.suffix in (".csv", ".xlsx"):
             raise InputError(
                 f"a {path.suffix} file has all variables down: leave out wide, or write .html, .tex, .md or .docx"

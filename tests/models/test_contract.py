@@ -226,7 +226,7 @@ def of_dollars(records, draws):
                                                  public.x @ draw["c"])}, "simulate and log_density .* do not belong"),
         ({"log_density": lambda records, draws: np.zeros((draws.size, 3))}, "must be an array of draws by records"),
         ({"log_density": lambda records, draws: np.tile(records.y - records.y.mean(), (draws.size, 1))},
-         "something else of records among others"),
+         "depends on which other records it is called with"),
     ],
     ids=["forgotten weight density", "another scale", "simulate", "shape", "others"],
 )  # fmt: skip
