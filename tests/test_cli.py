@@ -1125,7 +1125,7 @@ def test_the_installed_entry_point_as_a_process(file):
     good = subprocess.run([*program, *words()], check=False, **settings)
     assert good.returncode == 0 and "\x1b" not in good.stdout
     kept = r"The privacy weights keep \d+% of the file's information \(not for publication\)\.\n"
-    assert re.fullmatch(r"( *\d+ s  [a-z' :]+\n){3}" + kept, good.stderr)
+    assert re.fullmatch(r"( *\d+ s  \d of 3: [a-z' :]+\n){3}" + kept, good.stderr)
     bad = subprocess.run([*program, *words(weights="w")], check=False, **settings)
     assert (bad.returncode, bad.stdout) == (2, "") and bad.stderr.startswith("Error: ") and "\x1b" not in bad.stderr
 
