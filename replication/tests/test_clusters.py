@@ -160,7 +160,7 @@ def test_weights_of_psus_are_kept():
     own, fbs = (e[e["setting"] == setting] for setting in ("", "paper"))
     scale = 1e5 / own.loc[("all", "all"), "estimate"]
     np.testing.assert_allclose(fbs["estimate"], scale * own["estimate"].loc[fbs.index], rtol=1e-9)
-    cells = fbs.index.drop(("all", "all"))  # the count of all is the sum of the file's weights, without a standard error
+    cells = fbs.index.drop(("all", "all"))  # it has no standard error
     np.testing.assert_allclose(fbs["se"].loc[cells], scale * own["se"].loc[cells], rtol=1e-9)
 
 

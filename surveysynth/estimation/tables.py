@@ -416,8 +416,10 @@ def columns_of(
         part["contrast"] = contrast
     alone = len(results) == 1 and noise is None
     both = interval.known_df(combined_of(quantity, results, degf, noise))
-    if not alone and quantity.statistic not in ("count", "total"):  # a mean in one PSU has no variance within a file
-        both = combining.Combined(both.estimate, np.where(degf > 0, both.se, np.nan), both.df)
+    if not alone:  # a mean in one PSU has no variance within a file, and the variance between files is not its error
+        within = np.max([result.variance for result in results], axis=0) > (FIXED * both.estimate) ** 2
+        only_between = (degf == 0) & ~within & (both.se > 0)
+        both = combining.Combined(both.estimate, np.where(only_between, np.nan, both.se), both.df)
     low, high = interval.limits(both)
     if quantity.statistic == "count" and not contrast and not alone:  # alone: R's intervals, which may be negative
         low, high = interval.count_limits(both)

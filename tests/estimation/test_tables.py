@@ -265,3 +265,10 @@ def test_differences_have_the_labels_too(frame):
     assert within.attrs["labels"] == {"y": "Income, gross", "h": "Region"}
     between = difference({"now": design(frame, labels={"y": "Income"}), "then": labelled}, "y", "h")
     assert between.attrs["labels"] == {"y": "Income", "h": "Region"}
+
+
+def test_a_mean_of_one_record_has_no_standard_error_from_the_data_sets_alone(frame):
+    frame["one"] = ["it", *["others"] * 5]
+    made = [frame, frame.assign(y=frame["y"] + 3), frame.assign(y=frame["y"] - 6)]
+    table = tabulate([design(f) for f in made], "y", "one", "mean").set_index("one")
+    assert table.loc["it", "df"] == 0 and np.isnan(table.loc["it", "se"]) and table.loc["others", "se"] > 0
