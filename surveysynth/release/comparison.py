@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, norm, rankdata
 
 from ..design.discrete import is_label
+from ..design.recode import MISSING
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..estimation import estimate
@@ -48,7 +49,6 @@ SMOOTHED = (
     "the pMSE of the weight show"
 )
 DISTANCE = "Distances (off by) are release minus file, in standard errors of the release."
-MISSING_ANSWER = "missing"  # the level of missing values that are an answer of their own
 INSIDE = "Internal: computed from the confidential file."
 PROPER = (
     "1 is what a synthesizer gives that knows the file's own parameters; draws of the parameters raise it to about 2, "
@@ -379,8 +379,8 @@ def _with_missing_answers(design: SurveyDesign, release: Release) -> SurveyDesig
     answers = {}
     for name in release.categorical:
         column = design.column(name)
-        if column.isna().any() and MISSING_ANSWER in set(release.datasets[0].column(name).astype(str)):
-            answers[name] = column.astype(object).where(column.notna(), MISSING_ANSWER)
+        if column.isna().any() and MISSING in set(release.datasets[0].column(name).astype(str)):
+            answers[name] = column.astype(object).where(column.notna(), MISSING)
     if not answers:
         return design
     return SurveyDesign(design.frame.assign(**answers), **design.roles(), labels=design.labels)

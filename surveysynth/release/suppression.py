@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, hstack
 
-from ..estimation.tables import NUMBERS, QUANTITY, TOTAL
+from ..estimation.tables import FIXED, NUMBERS, QUANTITY, TOTAL
 from ..validation import positive, whole
 
 QUALITY_RULE = "This is a quality rule, not protection: whoever has the synthetic files can compute these cells."
-EXACT = 1e-12  # a standard error below this share of a count is a rounding error
 MODELLED = "not counted by these variables together: from the model alone"
 
 
@@ -81,7 +80,7 @@ def flag(
         mark(modelled, MODELLED)
     count = (table["statistic"] == "count").to_numpy()
     everybody = whole & count & (table[by] == TOTAL).all(axis=1).to_numpy()
-    exact = (table["se"] <= EXACT * table["estimate"]).to_numpy() & (table["n"] > 0).to_numpy()
+    exact = (table["se"] <= FIXED * table["estimate"]).to_numpy() & (table["n"] > 0).to_numpy()
     public = count & exact | everybody & known_total
     table.loc[public, "se"] = 0.0
     for limit in ("ci_low", "ci_high"):
