@@ -2,7 +2,7 @@
 
 import pytest
 
-from surveysynth.cli.words_of_plans import in_words_of_plans
+from surveysynth.plan.words_of_plans import in_words_of_plans
 
 
 @pytest.mark.parametrize(

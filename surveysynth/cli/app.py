@@ -16,6 +16,7 @@ from rich.markup import escape
 
 from .._version import __version__
 from ..errors import NotFitForRelease, SurveySynthError
+from ..plan.words_of_plans import in_words_of_plans
 from ..progress import plain_lines
 from .compare import compare_command
 from .convert import convert_command
@@ -34,7 +35,6 @@ from .risk import risk_command
 from .studies import app as study_app
 from .synthesize import synthesize_command
 from .tables import tables_command
-from .words_of_plans import in_words_of_plans
 
 app = Commands(
     no_args_is_help=True,

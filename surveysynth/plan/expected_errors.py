@@ -7,7 +7,8 @@ the survey, so that the standard errors include every step of the release.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from ..release.release import Release
 from ..synthesis.all_columns import written_out
 from ..synthesis.declarations import Bounds, Formulas, Totals, Weight
 from ..synthesis.measured import measure
-from ..synthesis.strict_request import strict_request
+from ..synthesis.strict_request import StrictRequest, strict_request
 from ..validation import as_list
 
 Floats = NDArray[np.float64]
@@ -42,6 +43,7 @@ COUNT = 0.12, 0.6  # mean count as a share of the upper bound, and standard devi
 EFFECT, DESIGN_EFFECT = 0.3, 0.2  # effects of levels of a term, and of strata and PSUs, in standard deviations
 SPECIAL = 0.15  # share of each special value
 WEIGHT_SPREAD = 0.5  # standard deviation of log weights
+RAKED = 20  # rounds of raking; the last margin is exact, and the others nearly
 WORTH_LITTLE = 3.0  # a table is worth little if its standard error is more than this multiple of the sample's
 
 
@@ -101,42 +103,105 @@ def expected_errors(
     >>> expected.columns.tolist(), len(expected)
     (['gender', 'statistic', 'ratio', 'cv'], 5)
     """
-    wrong, names = Obstacles(), as_list(by)
-    request = wrong.check(
-        strict_request, design, formula, epsilon=epsilon, delta=delta, population_total=population_total,
+    found = rehearsals(
+        design, formula, by=by, m=m, epsilon=epsilon, delta=delta, population_total=population_total,
         population_totals=population_totals, bounds=bounds, outcomes=outcomes, weight=weight,
         weight_bounds=weight_bounds, clusters=clusters, unit=unit, public=public, importance=importance,
     )  # fmt: skip
+    return pooled([rehearsal.cells for rehearsal in found])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Rehearsal:
+    """The release of one made-up file.
+
+    Attributes
+    ----------
+    cells : pandas.DataFrame
+        One row for each cell: ``<by...>, (outcome,) statistic, (category,) own, released, estimate``.  ``own`` and
+        ``released`` are the squared standard errors of the made-up file and of its release.
+    shares : pandas.DataFrame
+        One row for each noisy table: ``variable, by, kind, share``.  ``share`` is the table's share of the privacy
+        budget: of epsilon, or of rho under Gaussian noise.
+    """
+
+    cells: pd.DataFrame
+    shares: pd.DataFrame
+
+
+def rehearsals(
+    design: SurveyDesign, formula: Formulas, *, by: str | Sequence[str] | None = None, m: int = 20, **given: Any
+) -> Iterator[Rehearsal]:
+    """Check the arguments of :func:`expected_errors`, and return an iterator that releases one made-up file at a time.
+
+    Raises
+    ------
+    InputError, ModelError
+        See :func:`expected_errors`.
+    """
+    wrong, names = Obstacles(), as_list(by)
+    request = wrong.check(strict_request, design, formula, **given)
     wrong.check(check_m, m)
     wrong.refuse()
     assert request is not None
-    formula = written_out(design, formula, public, epsilon, delta, outcomes)
-    design, schema, total = request.design, request.schema, request.population_total
-    terms = terms_of(design, request.model.predictors, clusters == "model", unit)
-    found = []
-    for run in range(max(1, RUNS // len(schema))):
-        rng = np.random.default_rng(run)
-        frame, columns = design.frame, dict[str, Any]()
-        for name, each in schema.items():
-            asked, values = Cells.for_outcome(each).asked(frame), _values(each, terms, design.n, rng)
-            columns[name] = values if asked.all() else values.astype(object).where(asked, each.outside).infer_objects()
-            frame = frame.assign(**{name: columns[name].array})
-        if weight != "public":
-            w = np.exp(_shifted(terms, design.n, rng, WEIGHT_SPREAD))
-            columns[str(design.weights_name or design.probs_name)] = w * (total / w.sum())
-        made = SurveyDesign(design.frame.assign(**columns), **design.roles())
-        measured = measure(
-            made, formula, epsilon=epsilon, delta=delta, population_total=population_total,
-            population_totals=population_totals, outcomes=schema, weight=weight, weight_bounds=weight_bounds,
-            clusters=clusters, unit=unit, importance=importance, seed=run,
-        )  # fmt: skip
-        found.append(_compared(made, measured, names, m, run))
+    public, clusters, unit = given.pop("public", None), given.get("clusters", "model"), given.get("unit")
+    formula = written_out(design, formula, public, given["epsilon"], given.get("delta"), given.get("outcomes"))
+    terms = terms_of(request.design, request.model.predictors, clusters == "model", unit)
+    declared = given | {"outcomes": request.schema, "bounds": None}
+
+    def rehearsed(run: int) -> Rehearsal:
+        made = _made_up(request, terms, run)
+        measured = measure(made, formula, **declared, seed=run)
+        return Rehearsal(_compared(made, measured, names, m, run), _shares(measured))
+
+    return map(rehearsed, range(max(1, RUNS // len(request.schema))))
+
+
+def pooled(found: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return the ratios and coefficients of variation of :func:`expected_errors`, given the cells of rehearsals."""
     keys = [c for c in found[0] if c not in ("own", "released", "estimate")]
     squares = pd.concat(found).groupby(keys, sort=False, observed=True, dropna=False).mean()
     # ratios of mean squares, because the standard error of one small sample is often unusual
     ratio = (squares["released"] / squares["own"]) ** 0.5
     cv = squares["released"] ** 0.5 / squares["estimate"].abs()
     return pd.DataFrame({"ratio": ratio, "cv": cv}).reset_index()
+
+
+def _made_up(request: StrictRequest, terms: Sequence[Term], run: int) -> SurveyDesign:
+    """Return the public columns with made-up outcomes and, unless they are public, made-up weights."""
+    design, rng = request.design, np.random.default_rng(run)
+    frame, columns = design.frame, dict[str, Any]()
+    for name, each in request.schema.items():
+        asked, values = Cells.for_outcome(each).asked(frame), _values(each, terms, design.n, rng)
+        columns[name] = values if asked.all() else values.astype(object).where(asked, each.outside).infer_objects()
+        frame = frame.assign(**{name: columns[name].array})
+    if not request.public_weight:
+        w = np.exp(_shifted(terms, design.n, rng, WEIGHT_SPREAD))
+        w = w * (request.population_total / w.sum())
+        columns[str(design.weights_name or design.probs_name)] = _raked(w, terms, request.population_totals)
+    return SurveyDesign(design.frame.assign(**columns), **design.roles())
+
+
+def _raked(w: Floats, terms: Sequence[Term], totals: Mapping[str, Floats]) -> Floats:
+    """Scale weights to the public totals of levels, one term after the other, as often as ``RAKED`` says."""
+    levels = {term.name: term.level for term in terms}
+    for name in [*totals] * RAKED:
+        level, total = levels[name], totals[name]
+        w = w * (total / np.maximum(np.bincount(level, w, len(total)), np.finfo(float).tiny))[level]
+    return w
+
+
+def _shares(measured: Measurements) -> pd.DataFrame:
+    """Return each noisy table's share of the privacy budget."""
+    tables = pd.DataFrame(
+        [
+            (variable.name, " x ".join(filter(None, (table.by, table.earlier))), table.kind, table.epsilon)
+            for variable in measured.source.tables.variables for table in variable.tables
+        ],
+        columns=["variable", "by", "kind", "share"],
+    )  # fmt: skip
+    spent = tables["share"] if measured.source.tables.delta is None else tables["share"] ** 2  # rho = epsilon^2 / 4
+    return tables.assign(share=spent / spent.sum())
 
 
 def _compared(made: SurveyDesign, measured: Measurements, names: list[str], m: int, seed: int) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import surveysynth as ss
 from surveysynth.cli.app import app
-from surveysynth.cli.words_of_plans import in_words_of_plans
+from surveysynth.plan.words_of_plans import in_words_of_plans
 from surveysynth.privacy.mechanisms import MECHANISMS, RecordMechanism
 from surveysynth.r import words_of_r
 from tests import guide

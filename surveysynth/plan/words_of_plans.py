@@ -23,9 +23,9 @@ def in_words_of_plans(text: str) -> str:
     ``FBS(..., weight='public')`` becomes ``weight = 'public' in [model]``, and ``overwrite=True`` becomes
     ``--overwrite``.
     """
-    from ..plan.sections import SECTIONS
-    from ..plan.toml_file import key
     from ..privacy.mechanisms import in_plans
+    from .sections import SECTIONS
+    from .toml_file import key
 
     mechanisms: dict[str, str] = {}  # name of the class -> first name in plans
     for name, (mechanism, _) in in_plans().items():
