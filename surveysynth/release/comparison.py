@@ -374,16 +374,15 @@ def compare(
 def _with_missing_answers(design: SurveyDesign, release: Release) -> SurveyDesign:
     """Return the file with the answer "missing" where a categorical outcome is missing and the release has this answer.
 
-    Shares of the file then have the same denominator as shares of the release.
+    Shares of the file then have the same denominator as shares of the release.  Weights, replicate weights,
+    calibrations and joint inclusion probabilities stay those of the file.
     """
     answers = {}
     for name in release.categorical:
         column = design.column(name)
-        if column.isna().any() and MISSING in set(release.datasets[0].column(name).astype(str)):
+        if column.isna().any() and MISSING in set(release.datasets[0].column(name).unique()):
             answers[name] = column.astype(object).where(column.notna(), MISSING)
-    if not answers:
-        return design
-    return SurveyDesign(design.frame.assign(**answers), **design.roles(), labels=design.labels)
+    return design._with(_frame=design.frame.assign(**answers), _scan=None) if answers else design
 
 
 def _comparison(
