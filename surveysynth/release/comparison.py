@@ -22,7 +22,7 @@ from ..estimation import estimate
 from ..estimation.intervals import overlap
 from ..estimation.quantities import fitting
 from ..estimation.tables import QUANTITY, TOTAL
-from ..publication.percentiles import percentile
+from ..publication.names import percentile
 from ..storage import private_folder
 from ..validation import as_list
 from .release import Release

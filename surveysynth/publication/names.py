@@ -1,6 +1,19 @@
-"""Names of quantiles in tables and figures."""
+"""Names of columns, statistics and quantiles in tables and figures."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def called(name: str, labels: Mapping[str, str]) -> str:
+    """Return the label of a column, or the name of the column if it has no label.
+
+    If another column has the same label, the name is added to the label.
+    """
+    label = labels.get(name)
+    if not label:
+        return name
+    return label if list(labels.values()).count(label) == 1 else f"{label} ({name})"
 
 
 def percentile(probability: float) -> str:
