@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from typing import Any
 
 
 def called(name: str, labels: Mapping[str, str]) -> str:
@@ -14,6 +15,12 @@ def called(name: str, labels: Mapping[str, str]) -> str:
     if not label:
         return name
     return label if list(labels.values()).count(label) == 1 else f"{label} ({name})"
+
+
+def quantity(row: Mapping[Hashable, Any]) -> str:
+    """Name the statistic and outcome of a row of a table: "mean of income", "percentiles of income", or "count"."""
+    statistic = "percentiles" if row["statistic"] == "quantile" else str(row["statistic"])
+    return f"{statistic} of {row['outcome']}" if row["outcome"] else statistic
 
 
 def percentile(probability: float) -> str:

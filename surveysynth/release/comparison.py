@@ -22,7 +22,7 @@ from ..estimation import estimate
 from ..estimation.intervals import overlap
 from ..estimation.quantities import fitting
 from ..estimation.tables import QUANTITY, TOTAL
-from ..publication.names import percentile
+from ..publication.names import percentile, quantity
 from ..storage import private_folder
 from ..validation import as_list
 from .release import Release
@@ -257,12 +257,6 @@ class Comparison:
         if rows["modelled"].any():
             text += f"; {int(rows['modelled'].sum())} of its cells are of variables that no noisy table counts together"
         return [text, *(f"  {cell}" for cell in map(off, named(missed, self.by), missed["std_diff"]))]
-
-
-def quantity(row: Mapping[Hashable, Any]) -> str:
-    """Name the statistic and outcome of a row of a table: "mean of income", or "count"."""
-    statistic = "percentiles" if row["statistic"] == "quantile" else str(row["statistic"])
-    return f"{statistic} of {row['outcome']}" if row["outcome"] else statistic
 
 
 def off(cell: str, distance: float) -> str:
