@@ -150,26 +150,30 @@ def stages(*names: str) -> Iterator[Callable[[str], None]]:
     console, stage = Console(stderr=True), _Stage()
     before = _stage.set(stage)
     listener = _listener.get()
+
+    def begin(name: str) -> None:
+        stage.begin(numbered.get(name, name))
+
     try:
         if listener is not None:
             begun = time.monotonic()
 
-            def begin(name: str) -> None:
-                stage.begin(numbered.get(name, name))
+            def begin_and_report(name: str) -> None:
+                begin(name)
                 listener(f"{time.monotonic() - begun:.0f} s  {stage.name}")
 
-            yield begin
+            yield begin_and_report
         elif console.is_terminal:
             shown = Progress(SpinnerColumn(), _StageColumn(stage), console=console, transient=True)
             with shown:
                 shown.add_task("")
-                yield lambda name: stage.begin(numbered.get(name, name))
+                yield begin
         elif not _lines_wanted.get():
-            yield stage.begin
+            yield begin
         else:
 
             def begin_with_line(name: str) -> None:
-                stage.begin(numbered.get(name, name))
+                begin(name)
                 line()
 
             with _lines(lambda seconds: str(stage)) as line:

@@ -14,22 +14,20 @@ from numpy.typing import ArrayLike
 
 from .errors import InputError
 
+LISTED = 5  # largest number of rows that a message names
 
-def rows(bad: ArrayLike, shown: int = 5, first: int = 1) -> str:
+
+def rows(bad: ArrayLike) -> str:
     """Describe the rows at fault for a message: ``"3 rows (row numbers 2, 5, 9; the first row is 1)"``.
 
     Parameters
     ----------
     bad : boolean array, shape (n,)
         True for a row at fault.
-    shown : int
-        Number of row numbers to list.
-    first : int
-        Row number of the first element of ``bad``, if ``bad`` covers only a part of a file.
     """
-    where = np.flatnonzero(np.asarray(bad)) + first
-    listed = ", ".join(str(i) for i in where[:shown])
-    more = ", ..." if where.size > shown else ""
+    where = np.flatnonzero(np.asarray(bad)) + 1
+    listed = ", ".join(str(i) for i in where[:LISTED])
+    more = ", ..." if where.size > LISTED else ""
     noun = "row" if where.size == 1 else "rows"
     return f"{where.size:,} {noun} (row numbers {listed}{more}; the first row is 1)"
 

@@ -231,3 +231,36 @@ def test_missing_answers_are_in_the_denominator_of_both_sides():
     for category, row in cells.iterrows():
         assert row["estimate"] == pytest.approx(own[category], rel=1e-12)
         assert row["holds"]
+
+
+@pytest.mark.parametrize("of_variance", ["jackknife", "given replicates", "calibrated", "calibrated replicates", "pps"])
+def test_missing_answers_leave_the_variance_of_the_file_as_it_is(of_variance) -> None:
+    rng, n = np.random.default_rng(3), 300
+    answer = np.where(rng.random(n) < 0.3, None, np.where(rng.random(n) < 0.4, "yes", "no"))
+    frame = pd.DataFrame({"sex": rng.choice(["f", "m"], n), "answer": answer, "w": rng.uniform(5, 15, n)})
+    frame = frame.assign(**{f"r{k}": frame["w"] * rng.choice([0.5, 1.5], n) for k in range(12)})
+
+    def design(frame: pd.DataFrame) -> ss.SurveyDesign:
+        if of_variance in ("given replicates", "calibrated replicates"):
+            made = ss.SurveyDesign(frame, weights="w", replicate_weights="r[0-9]+")
+        elif of_variance == "pps":
+            pi = 1 / frame["w"].to_numpy()
+            joint = np.outer(pi, pi) * 0.999
+            np.fill_diagonal(joint, pi)
+            made = ss.SurveyDesign(frame, weights="w", pps="horvitz_thompson", joint=joint)
+        else:
+            made = ss.SurveyDesign(frame, weights="w")
+        if of_variance.startswith("calibrated"):
+            made = made.calibrate({"sex": {"f": 1_600, "m": 1_500}})
+        return made.replicates("JK1") if of_variance == "jackknife" else made
+
+    release = ss.synthesize(
+        ss.SurveyDesign(frame, weights="w"), "C(answer) ~ sex", epsilon=50, weight="public", seed=1,
+        outcomes={"answer": ss.Outcome(levels=["yes", "no"], missing="category")},
+    )  # fmt: skip
+    cells = ss.compare(design(frame), release, by="sex", statistic="proportion").cells
+    filled = design(frame.assign(answer=frame["answer"].fillna("missing")))
+    own = ss.estimate(filled, "answer", by="sex", statistic="proportion")
+    both = cells.merge(own, on=["sex", "category"], suffixes=("", "_own"))
+    assert len(both) == len(cells) == 9
+    assert both["se"].to_numpy() == pytest.approx(both["se_own"].to_numpy())

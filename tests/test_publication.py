@@ -36,8 +36,8 @@ from surveysynth.publication.figures.domains import SERIES, dot_plot
 from surveysynth.publication.footnotes import most_guessed, protected
 from surveysynth.publication.latex import latex
 from surveysynth.publication.markdown import markdown
+from surveysynth.publication.names import percentile
 from surveysynth.publication.page import page
-from surveysynth.publication.percentiles import percentile
 from surveysynth.publication.quality import SYMBOLS, symbols_of
 from surveysynth.publication.wording import OWN, Wording
 from surveysynth.publication.workbook import write_workbook

@@ -20,7 +20,7 @@ from rich.table import Table
 
 import surveysynth as ss
 
-from ..publication.percentiles import percentile
+from ..publication.names import called, percentile
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,7 +86,7 @@ def print_table(table: pd.DataFrame, by: list[str]) -> None:
             n = "" if pd.isna(row["n"]) else f"{row['n']:,}"
             numbers = [estimate or "...", se, interval, n, *([row["note"]] if notes else [])]
             rows.append([*([str(row[c]) for c in by] or [TOTAL]), *numbers])
-        headings = [*(_called(name, labels) for name in by or [""]), *NUMBERS, *(["note"] if notes else [])]
+        headings = [*(called(name, labels) for name in by or [""]), *NUMBERS, *(["note"] if notes else [])]
         _print_grid(_title(part.iloc[0], labels), headings, rows, labels=max(len(by), 1))
     for text, number in notes.items():
         print_filled(f"{number}: {text}")
@@ -115,15 +115,7 @@ def _title(row: pd.Series, labels: Mapping[str, str]) -> str:
         return statistic
     named = percentile(row["prob"]) if statistic == "quantile" else statistic.replace("_", " ")
     after = f" = {row['category']}" if statistic == "proportion" else ""
-    return f"{named} of {_called(outcome, labels)}{after}"
-
-
-def _called(name: str, labels: Mapping[str, str]) -> str:
-    """Return the label of a column, with its name if another column has the same label; or the name."""
-    label = labels.get(name)
-    if not label:
-        return name
-    return label if list(labels.values()).count(label) == 1 else f"{label} ({name})"
+    return f"{named} of {called(outcome, labels)}{after}"
 
 
 def print_release(release: ss.Release, out: Path, ledger: ss.Ledger | None) -> None:

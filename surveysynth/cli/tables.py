@@ -11,7 +11,7 @@ import typer
 import surveysynth as ss
 
 from ..errors import InputError
-from ..publication.formats import FORMATS
+from ..publication.formats import FORMATS, wide_endings
 from .options import By, by_commas, numbers
 from .printing import print_table, print_written
 
@@ -55,7 +55,7 @@ def tables_command(
     symbols: Annotated[Literal["uk", "statcan"] | None, typer.Option(help="Marks of quality; default uk.")] = None,
     wording: Words = None,
     wide: Annotated[
-        bool, typer.Option("--wide", help="Put the last variable across, with intervals: .html, .tex, .md, .docx.")
+        bool, typer.Option("--wide", help=f"Put the last variable across, with intervals: {wide_endings()}.")
     ] = False,
     width: Annotated[float | None, typer.Option(help="Width of a figure in cm; default 16, 8.5 for a column.")] = None,
 ) -> None:
@@ -68,7 +68,7 @@ def tables_command(
     if width is not None and (out is None or out.suffix not in FIGURES):
         raise InputError("--width is of figures: --out x.svg or x.png")
     if wide and (out is None or out.suffix in FIGURES):
-        raise InputError("--wide is for printed tables: --out x.html, x.tex, x.md or x.docx")
+        raise InputError(f"--wide is for printed tables: --out {wide_endings('x')}")
     loaded = ss.read_release(release)
     if where is not None:
         loaded = _with_condition(loaded, where)

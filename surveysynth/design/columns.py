@@ -19,6 +19,7 @@ Columns = str | Sequence[str] | None
 # A name that looks like a value.  Numbers, dates and sums of money begin with a digit, or a sign and a digit; names
 # seldom do.  R's read.csv() puts an X before a value.  X1 and X12, however, are names that R makes for columns.
 VALUE = re.compile(r"\W*\d|X(\W+\d|\d+(\W|\d\d))")
+LISTED = 12  # largest number of columns that a message names
 
 
 def names_of(columns: Columns, role: str) -> tuple[str, ...]:
@@ -29,7 +30,7 @@ def names_of(columns: Columns, role: str) -> tuple[str, ...]:
     return names
 
 
-def listing(columns: Iterable[Hashable], shown: int = 12, *, about: Sequence[str] | None = None) -> str:
+def listing(columns: Iterable[Hashable], *, about: Sequence[str] | None = None) -> str:
     """List the first column names in a message.
 
     In a file without a header line the first record is taken for the header, and the names are the data of a person.
@@ -39,8 +40,6 @@ def listing(columns: Iterable[Hashable], shown: int = 12, *, about: Sequence[str
     ----------
     columns : iterable of names
         All columns of the file.
-    shown : int
-        Number of names to show.
     about : list of str, optional
         The columns to list; default all.
     """
@@ -51,7 +50,7 @@ def listing(columns: Iterable[Hashable], shown: int = 12, *, about: Sequence[str
         alike = f"{values:,} whose {'name looks like a value' if values == 1 else 'names look like values'}"
         return f"{there}, {alike}: where there is no header line, give the file a first line with the column names"
     named = names if about is None else about
-    return ", ".join(named[:shown]) + (f", ... ({there})" if len(named) > shown else "")
+    return ", ".join(named[:LISTED]) + (f", ... ({there})" if len(named) > LISTED else "")
 
 
 def shown(name: str, columns: Sequence[str]) -> str:
@@ -104,11 +103,10 @@ def check_columns(frame: pd.DataFrame, roles: dict[str, str]) -> None:
             )
 
 
-def numeric(column: pd.Series, name: str, first: int = 1) -> NDArray[np.float64]:
+def numeric(column: pd.Series, name: str) -> NDArray[np.float64]:
     """Return a column as floats, NaN where values are missing.  Raise InputError if the column is not numeric.
 
-    The array may share the memory of the frame, so do not change it.  ``first`` is the number of the first record, from
-    which the error message counts.
+    The array may share the memory of the frame, so do not change it.
     """
     if column.dtype == np.dtype(np.float64):  # to_numeric would copy it
         return column.to_numpy()
@@ -123,13 +121,13 @@ def numeric(column: pd.Series, name: str, first: int = 1) -> NDArray[np.float64]
     except OverflowError:
         bad = column.map(_overflows).to_numpy(dtype=bool)
         raise InputError(
-            f"column {name!r} has numbers in {rows(bad, first=first)} that are too large for floating point; "
+            f"column {name!r} has numbers in {rows(bad)} that are too large for floating point; "
             "correct these, or take another unit"
         ) from None
     bad = (values.isna() & column.notna()).to_numpy()
     if bad.any():
         raise InputError(
-            f"column {name!r} is not a number in {rows(bad, first=first)}; correct these, or read the file with "
+            f"column {name!r} is not a number in {rows(bad)}; correct these, or read the file with "
             f"missing_codes={{{name!r}: [...]}} where they are codes, decimal= and thousands= where they have marks"
         )
     return values.to_numpy(dtype=np.float64, na_value=np.nan)

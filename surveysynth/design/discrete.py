@@ -1,4 +1,4 @@
-"""The rule which columns are categorical."""
+"""The rule which columns are categorical, and the levels of such a column."""
 
 from __future__ import annotations
 
@@ -25,3 +25,10 @@ def is_discrete(design: SurveyDesign, name: str, most: int = 0) -> bool:
 def is_label(column: pd.Series) -> bool:
     """True if the values of a column are labels; False if they are numbers, or truth values, which count as 0 and 1."""
     return not pd.api.types.is_numeric_dtype(column.dtype)
+
+
+def levels_in(column: pd.Series) -> list[object]:
+    """Return the levels of a column: all declared ones in their order if it is categorical, else the sorted values."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return list(column.cat.categories)
+    return list(pd.factorize(column, sort=True)[1])

@@ -12,6 +12,7 @@ from .columns import check_cells
 from .missing_codes import Code
 
 MISSING = "missing"  # the category for missing values
+NOT_APPLICABLE = "not applicable"  # the category of an outcome where its question does not apply
 
 
 def as_text(column: pd.Series) -> pd.Series:

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..design.columns import numeric
+from ..design.discrete import levels_in
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..validation import one_of, positive, rows
@@ -248,24 +249,22 @@ def _categories(
     designs: Sequence[SurveyDesign], outcomes: Sequence[str], inside: Sequence[Bools | None], empty: bool
 ) -> dict[str, list[object]]:
     """Return the sorted categories of each outcome in any design.  With ``empty``, return all declared categories."""
-    levels = {}
+    found = {}
     for outcome in outcomes:
         parts = [
             design.column(outcome) if there is None else design.column(outcome)[there]
             for design, there in zip(designs, inside, strict=True)
         ]
         columns = pd.concat(parts, ignore_index=True)
-        levels[outcome] = list(pd.factorize(columns, sort=True)[1])
-        if not levels[outcome]:
+        if not columns.notna().any():
             raise InputError(f"outcome {outcome!r} is missing in every record")
-        if empty and isinstance(columns.dtype, pd.CategoricalDtype):
-            levels[outcome] = list(columns.cat.categories)
-        if len(levels[outcome]) > MOST_CATEGORIES:
+        found[outcome] = levels_in(columns) if empty else list(pd.factorize(columns, sort=True)[1])
+        if len(found[outcome]) > MOST_CATEGORIES:
             raise InputError(
-                f"outcome {outcome!r} has {len(levels[outcome]):,} different values; proportions need categories: "
+                f"outcome {outcome!r} has {len(found[outcome]):,} different values; proportions need categories: "
                 "make bands or groups of them first"
             )
-    return levels
+    return found
 
 
 def _values(design: SurveyDesign, name: str, missing: str, inside: Bools | None) -> Floats:

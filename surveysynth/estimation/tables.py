@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..design.columns import check_cells, occurring
 from ..design.derived import Where, meeting
+from ..design.discrete import levels_in
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..validation import as_list, one_of, rows
@@ -221,7 +222,8 @@ def tabulate(
         designs, names, synthesized=synthesized, inside=inside, redrawn=redrawn, missing=missing
     )
     if empty:
-        partitions = with_empty_domains(partitions, {name: _declared(designs, name) for name in names})
+        columns = {name: pd.concat([each.column(name) for each in designs], ignore_index=True) for name in names}
+        partitions = with_empty_domains(partitions, {name: levels_in(column) for name, column in columns.items()})
     seconds = len(every[0]) * sum(
         samplics_seconds(design, len(partition.labels))
         for same in partitions
@@ -556,14 +558,6 @@ def with_empty_domains(
         labels = pd.DataFrame(every, columns=[*levels], index=range(len(every)))
         complete.append(tuple(Partition(labels, _renumbered(each, _numbers(labels))) for each in same))
     return complete
-
-
-def _declared(designs: Sequence[SurveyDesign], name: str) -> list[object]:
-    """Return the categories of a column: all declared ones if it is categorical, otherwise those that occur."""
-    column = pd.concat([design.column(name) for design in designs], ignore_index=True)
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        return list(column.cat.categories)
-    return list(pd.factorize(column, sort=True)[1])
 
 
 def filtered(designs: Sequence[SurveyDesign], where: Where, again: Sequence[SurveyDesign] = ()) -> list[Bools | None]:

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..design.conditions import columns_of_condition, obeyed
+from ..design.recode import MISSING
 from ..errors import InputError
 from ..models.loglinear.response import Tail
 from ..validation import rows
@@ -203,7 +204,7 @@ class Cells:
         """Draw a value in the cell of each record: a random number within the bin, a label, or a missing value."""
         outcome = self.outcome
         if self.bins is None:
-            labels = [*(outcome.levels or ()), *(["missing"] if outcome.missing else [])]
+            labels = [*(outcome.levels or ()), *([MISSING] if outcome.missing else [])]
             if outcome.applies is not None:
                 outside = labels.index(outcome.outside) if outcome.outside in labels else len(labels)
                 codes = np.where(codes == self.answers, outside, codes)

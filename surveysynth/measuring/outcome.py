@@ -8,11 +8,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from ..design.recode import MISSING, NOT_APPLICABLE
 from ..errors import InputError
 from ..validation import interval_of, is_finite, is_text, one_of, positive, several, truth
 
 MOST_LEVELS = 100
-NOT_ASKED = "not applicable"
 
 
 def label_of(level: object) -> str:
@@ -134,7 +134,7 @@ class Outcome:
         """Synthetic value of the outcome for records that are not asked the question."""
         if self.elsewhere is not None:
             return self.elsewhere
-        return np.nan if self.levels is None else NOT_ASKED
+        return np.nan if self.levels is None else NOT_APPLICABLE
 
     @property
     def text(self) -> str:
@@ -156,4 +156,4 @@ class Outcome:
         names = [str(level) for level in self.levels or ()]
         names += ["zero"] if self.zeros else []
         names += [f"{heap:g}" for heap in self.heaps if not (self.zeros and heap == 0)]
-        return (*names, *(["missing"] if self.missing else []), *([NOT_ASKED] if self.applies else []))
+        return (*names, *([MISSING] if self.missing else []), *([NOT_APPLICABLE] if self.applies else []))

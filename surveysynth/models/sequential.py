@@ -28,7 +28,7 @@ from ..choices import Clusters
 from ..design.columns import numeric
 from ..design.conditions import columns_of_condition, obeyed
 from ..design.formula import coded_columns, refuse_other_records
-from ..design.recode import as_labels, with_missing
+from ..design.recode import NOT_APPLICABLE, as_labels, with_missing
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, ModelError
 from ..validation import is_finite
@@ -43,7 +43,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Bools = NDArray[np.bool_]
 
-NOT_APPLICABLE, MISSING = "not applicable", "missing"  # values of an outcome where its question does not apply
+MISSING = "missing"  # what manifests say of a number where its question does not apply
 SCALES = (
     "means and standard deviations of the predictors of {}, of which some are confidential: priors of coefficients are "
     "on that scale"
@@ -425,7 +425,7 @@ class Sequential(Synthesizer[SequentialRecords]):
             sentences.append(f"{what}, on the scale {model.measure}")
             if (rule := self._rule(model)) is not None:
                 value = self._elsewhere(model)
-                other = "missing" if value != value else value
+                other = MISSING if value != value else value
                 sentences.append(f"{model.outcomes[0]} applies where {rule}, a public rule, and is {other} elsewhere")
         return sentences
 

@@ -13,7 +13,7 @@ from ..privacy.report import PrivacyReport
 from . import digits
 from .digits import NUMBERS
 from .footnotes import error_to_expect, listed, notes_of, protected, suppressed, unprotected
-from .percentiles import ordinal
+from .names import called, ordinal
 from .quality import Symbols
 from .wording import Wording
 
@@ -53,14 +53,8 @@ class Facts:
     where: str = ""
 
     def called(self, name: str) -> str:
-        """Return the label of a column, or the name of the column if it has no label.
-
-        If another column has the same label, the name is added to the label.
-        """
-        label = self.labels.get(name)
-        if not label:
-            return name
-        return label if list(self.labels.values()).count(label) == 1 else f"{label} ({name})"
+        """Return the label or the name of a column (:func:`surveysynth.publication.names.called`)."""
+        return called(name, self.labels)
 
 
 @dataclass(frozen=True)

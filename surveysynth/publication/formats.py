@@ -34,6 +34,8 @@ class Format:
         True if the function gets the frame instead of the document: numbers in full precision, without notes.
     in_folder : bool
         True if every release folder has tables in this format.
+    across : bool
+        True if the last variable can be across (``wide=True``).  Otherwise all variables are always down.
     program : str
         The name of a program that must be installed.  It is empty if no program is needed.
     """
@@ -42,6 +44,7 @@ class Format:
     to_file: bool = False
     in_full: bool = False
     in_folder: bool = False
+    across: bool = True
     program: str = ""
 
     def write(self, table: pd.DataFrame, document: Document, path: Path) -> None:
@@ -60,13 +63,19 @@ def _csv(table: pd.DataFrame, path: Path) -> None:
 
 
 FORMATS: dict[str, Format] = {  # by the ending of a file's name
-    ".csv": Format(_csv, to_file=True, in_full=True, in_folder=True),
-    ".xlsx": Format("workbook:write_workbook", to_file=True, in_folder=True),
+    ".csv": Format(_csv, to_file=True, in_full=True, in_folder=True, across=False),
+    ".xlsx": Format("workbook:write_workbook", to_file=True, in_folder=True, across=False),
     ".html": Format("page:page", in_folder=True),
     ".tex": Format("latex:latex"),
     ".md": Format("markdown:markdown"),
     ".docx": Format("docx:write_docx", to_file=True, program="pandoc"),
 }
+
+
+def wide_endings(before: str = "") -> str:
+    """List the endings of formats with the last variable across, as in ".html, .tex or .md", each after ``before``."""
+    *names, last = (f"{before}{suffix}" for suffix, form in FORMATS.items() if form.across)
+    return f"{', '.join(names)} or {last}"
 
 
 def format_of(path: Path) -> Format:

@@ -22,7 +22,7 @@ from ..estimation import estimate
 from ..estimation.intervals import overlap
 from ..estimation.quantities import fitting
 from ..estimation.tables import QUANTITY, TOTAL
-from ..publication.percentiles import percentile
+from ..publication.names import percentile, quantity
 from ..storage import private_folder
 from ..validation import as_list
 from .release import Release
@@ -192,25 +192,32 @@ class Comparison:
                 found.append(f"{row['outcome']}: pMSE {row['ratio']:.0f} times the expected one")
         return [text for text in found if text]
 
+    @property
+    def distances_stand_out(self) -> bool:
+        """True if a sentence of :attr:`findings` has the distance of a cell, in standard errors of the release."""
+        return any(self._far(row)["std_diff"].notna().any() for row in self.summary.to_dict("records"))
+
     def _finding(self, row: Mapping[Hashable, Any]) -> str:
         """A sentence about one statistic of an outcome if cells are too far off, else an empty text."""
-        missed = self._missed(row).sort_values("std_diff", key=abs, ascending=False)
+        cells = ", ".join(self._off(self._far(row)))
         if row["misses"] > row["most"]:
             return (
                 f"{quantity(row)}: {row['misses']} of {row['cells']} intervals miss the estimate of the file, chance "
-                f"allows {row['most']}; farthest: {self._named(missed[:FARTHEST])}"
+                f"allows {row['most']}; farthest: {cells}"
             )
-        far = missed[missed["std_diff"].abs() > norm.isf(RARE / (2 * max(row["cells"], 1)))]
-        return f"{quantity(row)}, farther than chance allows: {self._named(far[:FARTHEST])}" if len(far) else ""
+        return f"{quantity(row)}, farther than chance allows: {cells}" if cells else ""
 
-    def _named(self, cells: pd.DataFrame) -> str:
-        """The cells by name, with their distances."""
-        return ", ".join(map(off, named(cells, self.by), cells["std_diff"]))
+    def _far(self, row: Mapping[Hashable, Any]) -> pd.DataFrame:
+        """The farthest cells of one statistic of an outcome, if its misses are too many, or the cells too far off."""
+        missed = _missed(self._cells_of(row)).sort_values("std_diff", key=abs, ascending=False)
+        if row["misses"] <= row["most"]:
+            missed = missed[missed["std_diff"].abs() > norm.isf(RARE / (2 * max(row["cells"], 1)))]
+        return missed[:FARTHEST]
 
-    def _missed(self, row: Mapping[Hashable, Any]) -> pd.DataFrame:
-        """The cells of one statistic of an outcome whose intervals miss the estimate of the file."""
-        cells = self._cells_of(row)
-        return cells[~cells["holds"].fillna(True).astype(bool)]
+    def _off(self, cells: pd.DataFrame) -> list[str]:
+        """The cells by name, with their distances to the file.  A release without a standard error has no distance."""
+        distances = ("" if np.isnan(each) else f" by {each:+.1f}" for each in cells["std_diff"])
+        return [f"{cell} off{by}" for cell, by in zip(named(cells, self.by), distances, strict=True)]
 
     def _cells_of(self, row: Mapping[Hashable, Any]) -> pd.DataFrame:
         """The cells of one statistic of an outcome."""
@@ -225,7 +232,7 @@ class Comparison:
             lines.append(
                 f"distribution of {row['outcome']}: file and release differ by at most {row['largest']:.3f}{between}"
             )
-        lines += [DISTANCE] if any("off by" in line for line in lines) else []
+        lines += [DISTANCE] if _missed(self.cells)["std_diff"].notna().any() else []
         together = self.pmse.iloc[-1]
         lines.append(f"pMSE {together['ratio']:.2f} times the expected one of all together: {PROPER}")
         if self.sampled:
@@ -243,7 +250,7 @@ class Comparison:
 
     def _lines(self, row: Mapping[Hashable, Any]) -> list[str]:
         """Lines of the printed comparison: how often the intervals of one statistic hold, and which cells they miss."""
-        rows, missed = self._cells_of(row), self._missed(row)
+        rows = self._cells_of(row)
         text, judged, fixed = f"{quantity(row)}: ", int(row["cells"]), len(rows) - int(row["cells"])
         if judged:
             holding = judged - int(row["misses"])
@@ -256,18 +263,12 @@ class Comparison:
             text += f"{'; ' if judged else ''}{fixed} fixed by design, or without an interval"
         if rows["modelled"].any():
             text += f"; {int(rows['modelled'].sum())} of its cells are of variables that no noisy table counts together"
-        return [text, *(f"  {cell}" for cell in map(off, named(missed, self.by), missed["std_diff"]))]
+        return [text, *(f"  {cell}" for cell in self._off(_missed(rows)))]
 
 
-def quantity(row: Mapping[Hashable, Any]) -> str:
-    """Name the statistic and outcome of a row of a table: "mean of income", or "count"."""
-    statistic = "percentiles" if row["statistic"] == "quantile" else str(row["statistic"])
-    return f"{statistic} of {row['outcome']}" if row["outcome"] else statistic
-
-
-def off(cell: str, distance: float) -> str:
-    """The name of a cell with its distance to the file, which is missing if the release has no standard error."""
-    return f"{cell} off" + ("" if np.isnan(distance) else f" by {distance:+.1f}")
+def _missed(cells: pd.DataFrame) -> pd.DataFrame:
+    """The cells in which the interval of the release misses the estimate of the file."""
+    return cells[~cells["holds"].fillna(True).astype(bool)]
 
 
 def named(cells: pd.DataFrame, by: Sequence[str]) -> list[str]:
@@ -374,16 +375,15 @@ def compare(
 def _with_missing_answers(design: SurveyDesign, release: Release) -> SurveyDesign:
     """Return the file with the answer "missing" where a categorical outcome is missing and the release has this answer.
 
-    Shares of the file then have the same denominator as shares of the release.
+    Shares of the file then have the same denominator as shares of the release.  Weights, replicate weights,
+    calibrations and joint inclusion probabilities stay those of the file.
     """
     answers = {}
     for name in release.categorical:
         column = design.column(name)
-        if column.isna().any() and MISSING in set(release.datasets[0].column(name).astype(str)):
+        if column.isna().any() and MISSING in set(release.datasets[0].column(name).unique()):
             answers[name] = column.astype(object).where(column.notna(), MISSING)
-    if not answers:
-        return design
-    return SurveyDesign(design.frame.assign(**answers), **design.roles(), labels=design.labels)
+    return design._with(_frame=design.frame.assign(**answers), _scan=None) if answers else design
 
 
 def _comparison(

@@ -15,9 +15,10 @@ from scipy.stats import norm
 from ..errors import InputError
 from ..estimation.tables import QUANTITY
 from ..publication.digits import decimals, written
+from ..publication.names import quantity
 from ..storage import as_path
 from ..validation import as_list
-from .comparison import named, quantity
+from .comparison import named
 from .manifest import public_folder, read_manifest, seal_of
 from .release import Release, read_release
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..privacy.accounting.ledger import Ledger, check_ledger
-from ..publication.formats import format_of
+from ..publication.formats import format_of, wide_endings
 from ..storage import as_path, discard
 from ..validation import as_list, check_keywords, one_of, positive
 from .domains import DomainEstimates
@@ -257,9 +257,9 @@ class Release(Estimates):
         form = format_of(path)
         in_full = form.in_full
         one_of(wide, (False, True), "wide")
-        if wide and path.suffix in (".csv", ".xlsx"):
+        if wide and not form.across:
             raise InputError(
-                f"a {path.suffix} file has all variables down: leave out wide, or write .html, .tex, .md or .docx"
+                f"a {path.suffix} file has all variables down: leave out wide, or write {wide_endings()}"
             )
         if in_full and not (symbols is None and wording is None):
             raise InputError(

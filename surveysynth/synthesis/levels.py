@@ -111,10 +111,8 @@ def check_levels(levels: Levels | None, categorical: Sequence[str]) -> dict[str,
     return {name: list(own) for name, own in levels.items()}
 
 
-def with_levels(column: pd.Series, name: str, levels: Sequence[Any], first: int = 1) -> pd.Series:
+def with_levels(column: pd.Series, name: str, levels: Sequence[Any]) -> pd.Series:
     """Convert a column to a categorical column with the given levels, in the given order.
-
-    ``first`` is the number of the column's first record in messages.
 
     Raises
     ------
@@ -129,10 +127,9 @@ def with_levels(column: pd.Series, name: str, levels: Sequence[Any], first: int 
     if other.any():
         alike = {str(level) for level in levels} >= {str(value) for value in found.astype(object)}
         typed = " (they would be, if texts and numbers were the same: '1' is a text, 1 a number)" if alike else ""
-        where = rows(other, first=first)
         raise InputError(
-            f"column {name!r} has values in {where} that are not among its declared levels{typed}: add them to levels= "
-            "if they may be published, or correct or merge them"
+            f"column {name!r} has values in {rows(other)} that are not among its declared levels{typed}: add them to "
+            "levels= if they may be published, or correct or merge them"
         )
     return pd.Series(pd.Categorical.from_codes(places, pd.Index(list(levels))), index=column.index, name=name)
 

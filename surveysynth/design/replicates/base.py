@@ -41,7 +41,6 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Levels = NDArray[np.uint8]
 Records = slice | Codes
-Signs = NDArray[np.int8]
 
 BLOCK = 2_000_000  # random numbers, factors or given weights in memory at a time: 16 MB
 RANK_TOLERANCE = 1e-5  # as in R: a replicate adds to the rank if this share of its length is independent of the others

@@ -276,7 +276,7 @@ class _Block:
 
 
 def _blocks(
-    Y: Floats, pattern: Codes, X: Floats, B: Floats, L: Floats, effects: Effects | None, offset: Offset | None,
+    pattern: Codes, X: Floats, B: Floats, L: Floats, effects: Effects | None, offset: Offset | None,
     unit: Codes | None = None, psus: PSUs | None = None,
 ) -> Iterator[_Block]:  # fmt: skip
     """Cut the records into blocks of whole units of privacy.  The records of a unit are sorted by PSU."""
@@ -377,7 +377,7 @@ def max_abs_log_density(
     base = np.zeros(len(Y)) if base is None else base
     out = np.zeros(len(Y) if unit is None else int(unit.max()) + 1)
     W, D = _inverses(L), L.shape[1]
-    for block in _blocks(Y, pattern, X, B, L, effects, offset, unit, psus):
+    for block in _blocks(pattern, X, B, L, effects, offset, unit, psus):
         records = block.records
         values = np.ascontiguousarray(Y[records])
         arguments = (block.cell, block.mean, W, block.const, base[records])
@@ -419,7 +419,7 @@ def log_density(
     """
     out = np.empty((len(B), len(Y)))
     W = _inverses(L)
-    for block in _blocks(Y, pattern, X, B, L, effects, offset):
+    for block in _blocks(pattern, X, B, L, effects, offset):
         e = np.einsum("dks,nk->nds", W, Y[block.records]) - block.mean[block.cell]
         own = block.const[block.cell] if len(block.const) > 1 else block.const
         out[:, block.records] = (own - 0.5 * (e**2).sum(axis=1)).T

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..names import quantity
 from .style import new_figure, save
 
 Floats = NDArray[np.float64]
@@ -44,8 +45,7 @@ def estimate_differences(cells: pd.DataFrame, path: str | Path) -> Path:
         ax.set_ylim(-reach, reach)
         ax.set_xticks([])
         ax.set_xlabel(f"cells, in order ({len(part)})")
-        name = "percentiles" if statistic == "quantile" else str(statistic)
-        ax.set_title(f"{name} of {outcome}" if outcome else name, loc="left", fontsize=10)
+        ax.set_title(quantity({"statistic": statistic, "outcome": outcome}), loc="left", fontsize=10)
     axes[0, 0].set_ylabel("release minus file,\nin standard errors of the release")
     return save(figure, path, "Estimates of the release, with 95% intervals; cross: the file's estimate is outside")
 

@@ -39,12 +39,12 @@ def first_page(
         *_about_the_guarantee(case), *_about_the_ledger(case, ledger), *_about_records(risks, inside),
         *(f"{text} (section 6)" for text in comparison.findings),
     ]  # fmt: skip
-    distances = any(" off by " in text for text in found)
     facts = *released(case), ("budget of these people", balance_line(ledger)), ("manifest SHA-256", case.seal)
     return (
         Paragraph(QUESTION), Grid((), facts), *promise(case), declared(case.release, sign=True),
         Paragraph("What stands out:" if found else "Nothing stands out in this document.", strong=not found),
-        *([listed(found)] if found else []), *([Paragraph(DISTANCE)] if distances else []),
+        *([listed(found)] if found else []),
+        *([Paragraph(DISTANCE)] if comparison.distances_stand_out else []),
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from ...design.discrete import is_label
+from ...design.discrete import is_label, levels_in
 from ...measuring.noisy_tables import NoisyTables
 from ...privacy.report import SUM_OF_WEIGHTS
 from ...publication.dossier_page import Grid
@@ -30,7 +30,7 @@ def _outcomes(release: Release) -> Iterator[tuple[str, str]]:
     """Yield bounds, levels and heaps of each outcome, and the protected unit."""
     if release.measured is None:
         for name in release.categorical:
-            yield name, f"levels {', '.join(map(str, levels(release.datasets[0].column(name))))}"
+            yield name, f"levels {', '.join(map(str, levels_in(release.datasets[0].column(name))))}"
         return
     tables = release.measured.tables
     for variable in tables.outcomes:
@@ -91,13 +91,8 @@ def _rules(release: Release) -> Iterator[tuple[str, str]]:
 def _content(column: pd.Series) -> str:
     if not is_label(column):
         return f"numbers from {number(column.min())} to {number(column.max())}"
-    found = levels(column)
+    found = levels_in(column)
     return ", ".join(map(str, found)) if len(found) <= LISTED else f"{len(found):,} levels"
-
-
-def levels(column: pd.Series) -> list[object]:
-    """Return the levels of a category in their order."""
-    return list(column.cat.categories) if isinstance(column.dtype, pd.CategoricalDtype) else sorted(column.unique())
 
 
 def number(x: float) -> str:

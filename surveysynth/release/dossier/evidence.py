@@ -9,7 +9,8 @@ import pandas as pd
 
 from ...publication.dossier_page import Block, Grid, Paragraph, Picture
 from ...publication.figures.comparison import distribution_curves, estimate_differences, joint_grids
-from ..comparison import DISTANCE, PROPER, SMOOTHED, Comparison, named, quantity
+from ...publication.names import quantity
+from ..comparison import DISTANCE, PROPER, SMOOTHED, Comparison, named
 from .case import Case, Inside
 
 CELLS = 15  # number of cells that are shown

@@ -14,7 +14,7 @@ import pandas as pd
 from scipy.stats import binom
 
 from ..._version import __version__
-from ...publication.percentiles import percentile
+from ...publication.names import percentile
 from .. import measures
 from ..base import Replicates, stacked
 from ..measures import CONFIDENTIAL
