@@ -94,7 +94,8 @@ def when_work_begins(task: Callable[[], None]) -> None:
     _due.append(task)
 
 
-def _work_begins() -> None:
+def work_begins() -> None:
+    """Run the tasks of :func:`when_work_begins`, if they have not run yet."""
     while _due:
         _due.pop()()
 
@@ -146,7 +147,7 @@ def stages(*names: str) -> Iterator[Callable[[str], None]]:
         The stages in their order.  A stage with one of these names is announced with its number, as in "2 of 3: draws".
     """
     numbered = {name: f"{number} of {len(names)}: {name}" for number, name in enumerate(names, 1)}
-    _work_begins()
+    work_begins()
     console, stage = Console(stderr=True), _Stage()
     before = _stage.set(stage)
     listener = _listener.get()
@@ -202,7 +203,7 @@ def bar(what: str, total: int, completed: int = 0) -> Iterator[Callable[[], None
     total, completed : int
         Number of items in all, and number of items that are done at the start.
     """
-    _work_begins()
+    work_begins()
     console = Console(stderr=True)
     if console.is_terminal or not _lines_wanted.get():
         columns = (

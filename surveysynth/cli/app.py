@@ -27,6 +27,7 @@ from .dossier import dossier_command
 from .histogram import histogram_command
 from .ledger import ledger_command
 from .once import Commands
+from .page import page_command
 from .plan import check_command, plan_command, release_command, resume_command
 from .policy import policy_command
 from .printing import console, filled, give_up_stdout, line_width
@@ -42,6 +43,7 @@ app = Commands(
     add_completion=False,
 )
 app.command("plan")(plan_command)
+app.command("app")(page_command)
 app.command("check")(check_command)
 app.command("release")(release_command)
 app.command("resume")(resume_command)

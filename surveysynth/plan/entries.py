@@ -77,7 +77,7 @@ class PlanEntries:
         self._policy = policy_of(settings, folder)
         facts = None
         if settings.model.formula is not None and (design is not None or is_readable(settings)):
-            facts = self._public_facts(settings)
+            facts = self.public_facts(settings)
             settings, self.reasons = choose(settings, facts, folder)
         self.settings = settings
         self.lacking = lacking(settings, at_hand=design is not None)
@@ -247,8 +247,8 @@ class PlanEntries:
             self._design = design_of(**planned_roles(settings)).labelled(settings.tables.labels or {})
         return self._design
 
-    def _public_facts(self, settings: Settings) -> PublicFacts:
-        """Return the public facts about the file, whose columns have the levels that the plan declares."""
+    def public_facts(self, settings: Settings) -> PublicFacts:
+        """Return the public facts about the file under these settings, which may declare levels of columns."""
         declared = having_levels(self._read_design(settings), settings.privacy.levels or {})
         design, _, left_out = to_synthesize(declared)
         return PublicFacts(design, tuple(left_out))

@@ -43,6 +43,7 @@ COUNT = 0.12, 0.6  # mean count as a share of the upper bound, and standard devi
 EFFECT, DESIGN_EFFECT = 0.3, 0.2  # effects of levels of a term, and of strata and PSUs, in standard deviations
 SPECIAL = 0.15  # share of each special value
 WEIGHT_SPREAD = 0.5  # standard deviation of log weights
+CLEAR = 3.0  # a change of expected errors is clear if it is more than this multiple of its standard error
 RAKED = 20  # rounds of raking; the last margin is exact, and the others nearly
 WORTH_LITTLE = 3.0  # a table is worth little if its standard error is more than this multiple of the sample's
 
@@ -130,9 +131,18 @@ class Rehearsal:
 
 
 def rehearsals(
-    design: SurveyDesign, formula: Formulas, *, by: str | Sequence[str] | None = None, m: int = 20, **given: Any
-) -> Iterator[Rehearsal]:
+    design: SurveyDesign, formula: Formulas, *, by: str | Sequence[str] | None = None, m: int = 20,
+    public_term: str | None = None, **given: Any,
+) -> Iterator[Rehearsal]:  # fmt: skip
     """Check the arguments of :func:`expected_errors`, and return an iterator that releases one made-up file at a time.
+
+    Parameters
+    ----------
+    design, formula, by, m, **given
+        See :func:`expected_errors`.
+    public_term : str, optional
+        A term of the formula.  The population totals of its levels are public, and are those of each made-up file.  The
+        files are the same as without this argument, so that the difference in accuracy is what the totals are worth.
 
     Raises
     ------
@@ -150,8 +160,11 @@ def rehearsals(
     declared = given | {"outcomes": request.schema, "bounds": None}
 
     def rehearsed(run: int) -> Rehearsal:
-        made = _made_up(request, terms, run)
-        measured = measure(made, formula, **declared, seed=run)
+        made, more = _made_up(request, terms, run), {}
+        if public_term is not None:
+            totals = made.frame.assign(total=made.weights).groupby(public_term, observed=True)["total"].sum().to_dict()
+            more["population_totals"] = {**(given.get("population_totals") or {}), public_term: totals}
+        measured = measure(made, formula, **(declared | more), seed=run)
         return Rehearsal(_compared(made, measured, names, m, run), _shares(measured))
 
     return map(rehearsed, range(max(1, RUNS // len(request.schema))))
@@ -165,6 +178,29 @@ def pooled(found: Sequence[pd.DataFrame]) -> pd.DataFrame:
     ratio = (squares["released"] / squares["own"]) ** 0.5
     cv = squares["released"] ** 0.5 / squares["estimate"].abs()
     return pd.DataFrame({"ratio": ratio, "cv": cv}).reset_index()
+
+
+def typical_ratios(errors: pd.DataFrame) -> dict[str, float]:
+    """Return the root mean square of the ratios of standard errors over all cells, by statistic."""
+    squares = (errors["ratio"] ** 2).groupby(errors["statistic"], sort=False).mean() ** 0.5
+    return {str(statistic): float(ratio) for statistic, ratio in squares.items()}
+
+
+def clear_change(before: Sequence[pd.DataFrame], after: Sequence[pd.DataFrame], statistic: str) -> bool:
+    """Return True if the standard errors of a statistic differ by more than chance between two lists of rehearsals.
+
+    Rehearsal r of the one list and rehearsal r of the other are of the same made-up file.  The mean change of the log
+    variance of the release is compared with its standard error over the files.
+    """
+    squares = [
+        np.array([cells.loc[cells["statistic"] == statistic, "released"].mean() for cells in found])
+        for found in (before, after)
+    ]
+    many = min(map(len, squares))
+    if many < 2 or (squares[1][:many] == 0).all():
+        return many > 0 and bool((squares[1][:many] == 0).all())
+    change = np.log(squares[1][:many] / squares[0][:many])
+    return bool(abs(change.mean()) > CLEAR * change.std(ddof=1) / many**0.5)
 
 
 def _made_up(request: StrictRequest, terms: Sequence[Term], run: int) -> SurveyDesign:

@@ -160,7 +160,7 @@ class Plan(PlanEntries):
             settings = settings.set(
                 {"privacy.epsilon": policy.epsilon, "privacy.mechanism": WEIGHTED, "release.m": policy.m}
             )
-        facts = self._public_facts(settings)
+        facts = self.public_facts(settings)
         found = preview(settings, facts, asked.model, asked.mechanism, self._folder, self.reasons, inside=inside)
         taken = [] if is_free(self.place()) else [
             f"{str(self.place())!r} is there: --overwrite replaces a release, or set another folder in [release]"

@@ -23,14 +23,13 @@ from ..models.predictors.model_matrix import numeric_predictors, predictor_rows
 from ..models.sequential import Sequential
 from ..privacy.mechanisms import Mechanism
 from ..publication.footnotes import protected, unprotected
-from ..synthesis.measured import M
 from ..synthesis.synthetic_design import public_columns
 from .arguments import by_of, print_of
-from .expected_errors import WORTH_LITTLE, expected_errors
+from .expected_errors import WORTH_LITTLE, pooled
 from .inside import look_inside
 from .public_facts import PublicFacts
 from .settings import Settings
-from .strict import epsilon_before, expected_arguments
+from .strict import epsilon_before, expected_arguments, planned_rehearsals
 from .toml_file import key
 
 Floats = NDArray[np.float64]
@@ -98,7 +97,7 @@ def preview(
     if not mechanism.fits_records:
         before = epsilon_before(settings, folder)
         given = expected_arguments(settings, design)
-        tables = expected_errors(design, **given, by=by, m=settings.release.m or M)
+        tables = pooled([rehearsal.cells for rehearsal in planned_rehearsals(settings, design)])
     ratio = None if tables is None else _typical(tables)
     schema = given.get("outcomes", {})
     cells = facts.cells(by).assign(se_ratio=np.nan if ratio is None else ratio)

@@ -5,7 +5,7 @@ This is for strict releases, which are drawn from noisy tables.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,10 @@ from ..release.release import Release, read_release
 from ..synthesis.all_columns import written_out
 from ..synthesis.declarations import in_sequence, left_hand_side
 from ..synthesis.levels import levels_by_type, undeclared
+from ..synthesis.measured import M
 from ..synthesis.strict_request import earlier_source
 from ..validation import several
+from .expected_errors import Rehearsal, rehearsals
 from .sections import OutcomeSettings
 from .settings import Settings
 
@@ -200,6 +202,18 @@ def expected_arguments(settings: Settings, design: SurveyDesign) -> dict[str, An
         "importance": privacy.importance,
     }  # fmt: skip
     return {name: value for name, value in given.items() if value is not None}
+
+
+def planned_rehearsals(
+    settings: Settings, design: SurveyDesign, public_term: str | None = None
+) -> Iterator[Rehearsal]:  # fmt: skip
+    """Return an iterator that releases made-up files in place of the survey, and makes the tables of the plan.
+
+    If ``public_term`` is given, population totals of its levels are public (see :func:`rehearsals`).
+    """
+    given = expected_arguments(settings, design)
+    by = [name for name in settings.tables.by or () if name not in given["outcomes"]]  # outcomes are confidential
+    return rehearsals(design, given.pop("formula"), by=by, m=settings.release.m or M, public_term=public_term, **given)
 
 
 def synthesis_arguments(settings: Settings, design: SurveyDesign, folder: Path) -> dict[str, Any]:

@@ -1,0 +1,193 @@
+"""Inputs of the page, in plain HTML.  ``page.js`` sends each answer as (name of the question, its key, the value)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from htmltools import Tag, TagList, tags
+
+from .project import Project
+from .words import Words
+
+Kind = Literal["text", "number", "percent", "column", "columns", "yes", "choice", "list"]
+STAGES = 2  # number of sampling stages that can be named; the plan's file takes more
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A question whose answer is one entry of the plan.
+
+    Attributes
+    ----------
+    name : str
+        Name of the entry, as "survey.weights".  Its label is the word "entry.weights", its help "help.weights".
+    kind : str
+        What is asked for: a text, a number, a share in percent, a column, a column for each sampling stage, yes or no,
+        one of ``choices``, or a list by commas.
+    choices : tuple of str
+        The answers of a "choice".
+    """
+
+    name: str
+    kind: Kind = "text"
+    choices: tuple[str, ...] = ()
+
+    @property
+    def short(self) -> str:
+        """Name of the entry without its section."""
+        return self.name.partition(".")[2]
+
+    def shown(self, project: Project, words: Words) -> Tag:
+        """Return the question with its help, and a place for the message of a refused answer."""
+        value, label = project.settings[self.name], words(f"entry.{self.short}")
+        if value is not None and self.short in project.guessed:
+            label = words("guessed", label=label)
+        asked = {"send": "entry", "key": self.name, "help": words(f"help.{self.short}")}
+        if self.kind == "yes":
+            return check(label, bool(value), **asked)
+        if self.kind in ("column", "columns"):
+            named = {"": words("no_column")} | {c: project.called(c) for c in project.columns}
+            many = 1 if self.kind == "column" else STAGES
+            given = [value] if isinstance(value, str) else [*(value or ())]
+            return select(label, named, [*given, *[""] * many][: max(many, len(given))], **asked)
+        if self.kind == "choice":
+            named = {"": words("not_given")} | {c: c for c in self.choices}
+            return select(label, named, [value or ""], **asked)
+        if self.kind == "list":
+            return text(label, ", ".join(value or ()), **asked)
+        if self.kind == "text":
+            return text(label, value or "", **asked)
+        shown = value if value is None or self.kind == "number" else value * 100
+        return number(label, shown, **asked)
+
+    def entered(self, answer: Any) -> Any:
+        """Return the value of the entry for an answer.  An empty answer, and "no", leave the entry out."""
+        if self.kind == "percent" and answer is not None:
+            return float(answer) / 100
+        if self.kind in ("columns", "list"):
+            given = answer.split(",") if isinstance(answer, str) else answer
+            return [each.strip() for each in given if each.strip()] or None
+        return None if answer in ("", False, None) else answer
+
+
+def text(label: str, value: str, *, send: str, key: str, help: str, kind: str = "text") -> Tag:
+    """Ask for a text."""
+    place = place_of(send, key)
+    control = tags.input(type=kind, id=place, value=value, autocomplete="off", **_sent(send, key, help))
+    return _question(place, tags.label(label, {"for": place}), control, help)
+
+
+def lines(label: str, value: Iterable[object], *, send: str, key: str, help: str, rows: int = 4) -> Tag:
+    """Ask for several lines of text."""
+    place = place_of(send, key)
+    control = tags.textarea("\n".join(map(str, value)), id=place, rows=str(rows), **_sent(send, key, help))
+    return _question(place, tags.label(label, {"for": place}), control, help)
+
+
+def number(label: str, value: float | None, *, send: str, key: str, help: str) -> Tag:
+    """Ask for a number."""
+    place, shown = place_of(send, key), "" if value is None else f"{plain(value)}"
+    control = tags.input(type="number", step="any", id=place, value=shown, **_sent(send, key, help))
+    return _question(place, tags.label(label, {"for": place}), control, help)
+
+
+def pair(
+    label: str, values: tuple[float, float] | None, first: str, second: str, *, send: str, key: str, help: str
+) -> Tag:  # fmt: skip
+    """Ask for two numbers, such as the lowest and the highest value."""
+    place, shown = place_of(send, key), ("", "") if values is None else tuple(f"{plain(each)}" for each in values)
+    controls = [
+        tags.label(
+            word, " ",
+            tags.input(type="number", step="any", id=where, value=value, data_many="", **_sent(send, key, help)),
+        )
+        for word, where, value in zip((first, second), (place, f"{place}_2"), shown, strict=True)
+    ]  # fmt: skip
+    return tags.fieldset(tags.legend(label), *controls, *_about(place, help), class_="question pair")
+
+
+def check(label: str, value: bool, *, send: str, key: str, help: str) -> Tag:
+    """Ask for yes or no."""
+    place = place_of(send, key)
+    checked: dict[str, Any] = {"checked": ""} if value else {}
+    control = tags.input(checked, type="checkbox", id=place, **_sent(send, key, help))
+    return _question(place, tags.label(control, " ", label, {"for": place}), None, help)
+
+
+def checks(label: str, named: Mapping[str, str], chosen: Iterable[str], *, send: str, key: str, help: str) -> Tag:
+    """Ask which of several there are."""
+    place, chosen = place_of(send, key), {*chosen}
+    boxes = [
+        tags.label(
+            tags.input(
+                {"checked": ""} if each in chosen else {}, type="checkbox", value=each, id=f"{place}_{i}", data_many="",
+                **_sent(send, key, ""),
+            ),
+            " ", name,
+        )
+        for i, (each, name) in enumerate(named.items())
+    ]  # fmt: skip
+    group = tags.div(*boxes, class_="checks")
+    return tags.fieldset(tags.legend(label), group, *_about(place, help), class_="question")
+
+
+def select(label: str, named: Mapping[str, str], chosen: list[str], *, send: str, key: str, help: str) -> Tag:
+    """Ask for one of several, as often as ``chosen`` has answers."""
+    place = place_of(send, key)
+    controls = [
+        choice(named, each, send=send, key=key, help=help, place=place if i == 0 else f"{place}_{i}", label=label)
+        for i, each in enumerate(chosen)
+    ]
+    if len(chosen) > 1:
+        for control in controls:
+            control.attrs["data-many"] = ""
+    return _question(place, tags.label(label, {"for": place}), TagList(*controls), help)
+
+
+def choice(
+    named: Mapping[str, str], chosen: str, *, send: str, key: str, help: str, place: str, label: str = ""
+) -> Tag:  # fmt: skip
+    """Return a list of which one is chosen."""
+    options = [
+        tags.option({"selected": ""} if value == chosen else {}, name, value=value) for value, name in named.items()
+    ]
+    return tags.select(*options, id=place, aria_label=label, **_sent(send, key, help))
+
+
+def button(label: str, *, send: str, key: str = "", main: bool = False, disabled: bool = False) -> Tag:
+    """Return a button."""
+    off: dict[str, Any] = {"disabled": ""} if disabled else {}
+    kind = "btn btn-primary" if main else "btn btn-outline-primary"
+    return tags.button(off, label, type="button", id=place_of(send, key), class_=kind, data_send=send, data_key=key)
+
+
+def fault_place(place: str) -> Tag:
+    """Return the place where the message of a refused answer appears.  Screen readers say it at once."""
+    return tags.p(id=f"fault-{place}", class_="fault", role="alert")
+
+
+def plain(number: float) -> float | int:
+    """Return a whole number without its decimal point."""
+    rounded = round(float(number), 10)
+    return int(rounded) if rounded.is_integer() else rounded
+
+
+def _question(place: str, label: Tag, control: Tag | TagList | None, help: str) -> Tag:
+    return tags.div(label, control, *_about(place, help), class_="question")
+
+
+def _about(place: str, help: str) -> tuple[Tag | None, Tag]:
+    return tags.p(help, id=f"help-{place}", class_="help") if help else None, fault_place(place)
+
+
+def _sent(send: str, key: str, help: str) -> dict[str, Any]:
+    place = place_of(send, key)
+    described = f"help-{place} fault-{place}" if help else f"fault-{place}"
+    return {"data_send": send, "data_key": key, "aria_describedby": described}
+
+
+def place_of(send: str, key: str) -> str:
+    """Return a name that is unique on the page, whatever letters the key has."""
+    return f"{send}-{''.join(c if c.isascii() and c.isalnum() else f'_{ord(c):x}_' for c in key)}"

@@ -1,0 +1,144 @@
+"""Expected standard errors for several budgets, computed while the team looks at the page."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pandas as pd
+
+from ..design.discrete import is_label
+from ..errors import InputError
+from ..plan.expected_errors import Rehearsal, clear_change, pooled, typical_ratios
+from ..plan.plan import Plan
+from ..plan.settings import Settings
+from ..plan.strict import model_of, planned_rehearsals
+from .work import without_values
+
+BUDGETS = 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0  # values of epsilon on the slider
+
+
+class Forecast:
+    """Expected standard errors of a plan's tables, by epsilon.  A thread computes them, the nearest budgets first.
+
+    Nothing confidential is read: each number comes from releases of made-up files (see
+    :func:`surveysynth.expected_errors`).
+
+    Attributes
+    ----------
+    version : int
+        Number of results so far, by which a page sees that there is another.
+    fault : str
+        Why there are no results, or an empty text.
+    """
+
+    def __init__(self) -> None:
+        self.version, self.fault = 0, ""
+        self._asked: object = None  # the plan, apart from epsilon
+        self._at = 0.0  # the epsilon at which savings are computed
+        self._run: object = None  # the thread that works; others stop
+        self._found: dict[float, list[Rehearsal]] = {}
+        self._savings: dict[str, list[Rehearsal]] = {}
+
+    def ask(self, plan: Plan, epsilon: float) -> None:
+        """Begin to compute what is not computed yet, for a plan and all budgets, unless a thread does so already."""
+        wanted = _fingerprint(plan.settings)
+        if wanted == self._asked and (not self.finished or epsilon == self._at):
+            return
+        if wanted != self._asked:
+            self._found = {}
+        self._asked, self._at, self._savings, self.fault, self._run = wanted, epsilon, {}, "", object()
+        self.version += 1
+        threading.Thread(target=self._work, args=(plan, epsilon, self._run), daemon=True).start()
+
+    def errors(self, epsilon: float) -> pd.DataFrame | None:
+        """Return a table as :func:`surveysynth.expected_errors` does, or None if it is not computed yet."""
+        found = self._found.get(epsilon)
+        return pooled([each.cells for each in found]) if found else None
+
+    def shares(self, epsilon: float) -> pd.DataFrame | None:
+        """Return each noisy table's share of the budget, or None if it is not computed yet."""
+        found = self._found.get(epsilon)
+        return found[0].shares if found else None
+
+    def savings(self, epsilon: float) -> dict[str, dict[str, tuple[float, float, bool]]]:
+        """Return what public totals of one column's levels would save, by column and statistic, as far as computed.
+
+        Each entry has the typical ratio of standard errors without and with the totals, and whether the two differ
+        more than by chance.
+        """
+        before = [each.cells for each in self._found.get(epsilon, ())] if epsilon == self._at else []
+        found: dict[str, dict[str, tuple[float, float, bool]]] = {}
+        for column, rehearsed in self._savings.items() if before else ():
+            after = [each.cells for each in rehearsed]
+            ratios = [typical_ratios(pooled(cells)) for cells in (before, after)]
+            found[column] = {
+                statistic: (ratios[0][statistic], ratios[1][statistic], clear_change(before, after, statistic))
+                for statistic in ratios[0]
+            }
+        return found
+
+    @property
+    def finished(self) -> bool:
+        """True if nothing is being computed."""
+        return self._run is None
+
+    def _work(self, plan: Plan, epsilon: float, run: object) -> None:
+        try:
+            for keep, made in _results(plan, epsilon, self._found, self._savings):
+                if run is not self._run:
+                    return
+                keep.append(made)
+                self.version += 1
+        except Exception as error:
+            if run is self._run:
+                self.fault = without_values(error)
+        finally:
+            if run is self._run:
+                self._run = None
+                self.version += 1
+
+
+def _results(
+    plan: Plan, epsilon: float, found: dict[float, list[Rehearsal]], savings: dict[str, list[Rehearsal]]
+) -> Iterator[tuple[list[Rehearsal], Rehearsal]]:  # fmt: skip
+    """Rehearse the release of a plan.  Yield each result, and the list in which it is kept.
+
+    The first made-up file comes first for every budget, then the other files, then public totals of every column.
+    """
+    budgets = sorted({*BUDGETS, epsilon} - {*found}, key=lambda each: abs(each - epsilon))
+    waiting = {each: _rehearsed(plan, each) for each in budgets}
+    while waiting:
+        for budget, rehearsed in [*waiting.items()]:
+            made = next(rehearsed, None)
+            if made is None:
+                del waiting[budget]
+            else:
+                yield found.setdefault(budget, []), made
+    for column in _without_totals(plan):
+        with suppress(InputError):  # a column whose totals cannot be given saves nothing
+            for made in _rehearsed(plan, epsilon, column):
+                yield savings.setdefault(column, []), made
+
+
+def _fingerprint(settings: Settings) -> object:
+    """Return all entries on which expected errors depend, apart from epsilon."""
+    entries = settings.model_dump(exclude={"privacy": {"epsilon", "ledger", "survey", "cap"}, "release": True})
+    entries["tables"] = settings.tables.by
+    return repr(entries)
+
+
+def _rehearsed(plan: Plan, epsilon: float, public_term: str | None = None) -> Iterator[Rehearsal]:
+    settings = plan.settings.set({"privacy.epsilon": epsilon})
+    return planned_rehearsals(settings, plan.public_facts(settings).design, public_term)
+
+
+def _without_totals(plan: Plan) -> list[str]:
+    """Return the predictors with labels whose population totals the plan does not give."""
+    settings, design = plan.settings, plan.public_facts(plan.settings).design
+    if settings.model.weight == "public":
+        return []
+    model, known = model_of(settings, design), settings.privacy.population_totals or {}
+    columns = [c for c in model.predictor_columns if c not in (*model.outcomes, *known)]
+    return [column for column in columns if is_label(design.column(column))]

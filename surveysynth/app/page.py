@@ -1,0 +1,149 @@
+"""What a tab of the browser shows: the steps, the plan's file beside them, and who hears of which answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from htmltools import Tag, TagList, tags
+from shiny import App, reactive, render, ui
+from shiny.session import Inputs, Outputs, Session
+from starlette.requests import Request
+
+from .controls import text
+from .forecast import Forecast
+from .project import Project
+from .steps import budget, file, outcomes, release, tables
+from .tab import Tab
+from .words import LANGUAGES, Words, language_of
+from .work import Work
+
+HERE = Path(__file__).parent
+STEPS = {"file": file, "outcomes": outcomes, "tables": tables, "budget": budget, "release": release}
+ENTRIES = {entry.name: entry for module in STEPS.values() for entry in getattr(module, "ENTRIES", ())}
+EVERY = 0.3  # seconds between two looks at what another tab, or a thread, has changed
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What all tabs share: the plan, its expected errors, and the work that is being done."""
+
+    project: Project
+    forecast: Forecast
+    work: Work
+
+
+def app_of(project: Project) -> App:
+    """Return the page for a plan, as an application that a server runs."""
+    shared = Shared(project, Forecast(), Work())
+
+    def page(request: Request) -> Tag:
+        accepted = request.headers.get("accept-language", "")
+        return _page(shared, Words(language_of(request.query_params, accepted)))
+
+    def serve(input: Inputs, output: Outputs, session: Session) -> None:
+        @reactive.effect
+        @reactive.event(input.language)
+        def _() -> None:
+            _serve(input, session, shared, Words(language_of({"lang": input.language()}, "")))
+
+    app = App(page, serve, static_assets={"/page": HERE / "static"})
+    app.sanitize_errors = True  # a message of another library may quote the file
+    return app
+
+
+def _page(shared: Shared, words: Words) -> Tag:
+    step = shared.project.step
+    buttons = [
+        tags.button(
+            {"aria-current": "step"} if name == step else {}, tags.span(str(i), class_="number"), " ",
+            words(f"{name}.title"), type="button", data_step=name,
+        )
+        for i, name in enumerate(STEPS, 1)
+    ]  # fmt: skip
+    names = [*STEPS]
+    panels = [
+        tags.section(
+            {} if name == step else {"hidden": ""}, tags.h2(words(f"{name}.title")), tags.p(words(f"{name}.about")),
+            module.panel(words), _next(names[i : i + 1], words), id=f"step-{name}",
+        )
+        for i, (name, module) in enumerate(STEPS.items(), 1)
+    ]  # fmt: skip
+    languages = [
+        tags.a({"aria-current": "true"} if each == words.language else {}, name, href=f"?lang={each}", lang=each)
+        for each, name in LANGUAGES.items()
+    ]
+    return ui.page_fluid(
+        tags.head(
+            tags.link(rel="icon", href="data:,"), tags.link(rel="stylesheet", href="page/page.css"),
+            tags.script(src="page/page.js", defer=""),
+        ),
+        tags.header(tags.h1(words("title")), tags.div(*languages, class_="languages")),
+        tags.p(words("gone"), id="gone", class_="fault", role="alert", hidden=""),
+        tags.nav(*buttons, aria_label=words("steps")),
+        tags.main(
+            tags.div(*panels),
+            tags.aside(
+                tags.h2(words("plan.title")), ui.output_ui("saved"), ui.output_ui("plan_text"),
+                text(words("other.label"), "", send="other", key="", help=words("other.help")),
+            ),
+        ),
+        title=words("title"), lang=words.language,
+    )  # fmt: skip
+
+
+def _next(names: list[str], words: Words) -> Tag | None:
+    if not names:
+        return None
+    label = words("next", step=words(f"{names[0]}.title"))
+    return tags.p(tags.button(label, type="button", data_step=names[0], class_="btn btn-primary"), class_="next")
+
+
+def _serve(input: Inputs, session: Session, shared: Shared, words: Words) -> None:
+    project = shared.project
+    changed = reactive.poll(
+        lambda: (project.version, shared.forecast.version, shared.work.version), EVERY, session=session
+    )(lambda: (project.version, shared.forecast.version, shared.work.version))
+    tab = Tab(input, session, words, project, shared.forecast, shared.work, changed)
+
+    @reactive.effect
+    def _drawn_anew() -> None:
+        """Draw the questions anew when another tab has changed the plan."""
+        changed()
+        with reactive.isolate():
+            tab.notice()
+
+    @reactive.effect
+    async def _faults() -> None:
+        changed()
+        await session.send_custom_message("faults", dict(project.faults))
+
+    @reactive.effect
+    @reactive.event(input.step)
+    def _step() -> None:
+        project.step = input.step() if input.step() in STEPS else project.step
+
+    @reactive.effect
+    @reactive.event(input.entry)
+    def _entry() -> None:
+        tab.answer(ENTRIES, input.entry())
+
+    @reactive.effect
+    @reactive.event(input.other)
+    def _other() -> None:
+        tab.change_any(input.other()["value"])
+
+    @render.ui
+    def saved() -> TagList | Tag:
+        changed()
+        if project.plan is None:
+            return tags.p(words("plan.none"))
+        return tags.p(words("plan.saved", file=project.path.name))
+
+    @render.ui
+    def plan_text() -> Tag:
+        changed()
+        return tags.pre(project.text, tabindex="0", aria_label=words("plan.title"))
+
+    for module in STEPS.values():
+        module.serve(tab)

@@ -1,0 +1,64 @@
+"""Runs the page on this machine."""
+
+from __future__ import annotations
+
+import os
+import socket
+import webbrowser
+from collections.abc import Callable
+from pathlib import Path
+
+from ..errors import InputError
+
+PLAN = "plan.toml"
+
+
+def run_page(plan: Path | None, port: int, tell: Callable[[str], None], *, browser: bool) -> None:
+    """Run the page until it is stopped.  It answers on this machine alone, to one browser.
+
+    Parameters
+    ----------
+    plan : Path or None
+        The plan's file, which is made if it does not exist; by default ``plan.toml`` in the working directory, which
+        must not exist.
+    port : int
+        The port, or 0 for a free one.
+    tell : function
+        Gets the address, which works once.
+    browser : bool
+        True if the address is opened in a browser.
+
+    Raises
+    ------
+    InputError
+        The extra ``[app]`` is not installed, the port is not free, or the plan is no plan.
+    """
+    try:
+        import uvicorn
+
+        from .access import HOST, Access
+        from .page import app_of
+        from .project import Project
+    except ImportError:
+        raise InputError("the page needs Shiny: pip install 'surveysynth[app]'") from None
+    if plan is None and Path(PLAN).exists():
+        raise InputError(f"{PLAN!r} exists: surveysynth app {PLAN} goes on with it, another name begins another plan")
+    path = (plan or Path(PLAN)).absolute()
+    if not path.parent.is_dir():
+        raise InputError(f"there is no folder {str(path.parent)!r}")
+    os.chdir(path.parent)  # paths in a plan are relative to its folder
+    project = Project(path)
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((HOST, port))
+        except OSError as error:
+            raise InputError(f"port {port} is not free: leave out --port, or give another ({error.strerror})") from None
+        port = listener.getsockname()[1]
+        access = Access(app_of(project), port)
+        address = f"http://{HOST}:{port}/?token={access.token}"
+        tell(address)
+        if browser:
+            webbrowser.open(address)
+        server = uvicorn.Server(uvicorn.Config(access, log_level="error", ws="websockets-sansio", lifespan="on"))
+        server.run(sockets=[listener])

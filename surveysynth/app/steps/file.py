@@ -1,0 +1,128 @@
+"""Step 1: the confidential file, the roles of its columns, and what is published of each."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from htmltools import Tag, TagList, tags
+from shiny import reactive, render, ui
+
+from ...choices import LonelyPSU
+from ..controls import Entry, choice, fault_place, place_of, text
+from ..project import Project
+from ..tab import Tab
+from ..words import Words
+
+ENTRIES = (
+    Entry("survey.weights", "column"), Entry("survey.unweighted", "yes"), Entry("survey.strata", "column"),
+    Entry("survey.psu", "columns"), Entry("survey.fpc", "columns"),
+    Entry("survey.lonely_psu", "choice", get_args(LonelyPSU)), Entry("survey.replicate_weights", "list"),
+    Entry("privacy.unit", "column"),
+    Entry("privacy.population_total", "number"), Entry("model.weight", "choice", ("public",)),
+)  # fmt: skip
+USES = "out", "public", "synthesized"
+MANY = 12  # number of columns from which on a filter helps
+
+
+def panel(words: Words) -> Tag:
+    """Return what the step shows."""
+    return tags.div(
+        ui.output_ui("file_named"), ui.output_ui("file_roles"), ui.output_ui("file_columns"),
+        ui.output_ui("file_published"),
+    )  # fmt: skip
+
+
+def serve(tab: Tab) -> None:
+    """Show the step, and hear its answers."""
+    project, words, input = tab.project, tab.words, tab.input
+
+    @render.ui
+    def file_named() -> Tag:
+        tab.drawn()
+        named = project.settings.survey.file or ""
+        return text(words("file.path"), named, send="file", key="", help=words("file.path.help"))
+
+    @render.ui
+    def file_roles() -> Tag | None:
+        tab.drawn()
+        if project.plan is None:
+            return None
+        return tags.div(*(entry.shown(project, words) for entry in ENTRIES), class_="grid")
+
+    @render.ui
+    def file_columns() -> TagList | None:
+        tab.drawn()
+        return None if project.plan is None else _columns(project, words)
+
+    @render.ui
+    def file_published() -> Tag | None:
+        tab.changed()
+        return None if project.plan is None else _published(project, words)
+
+    @reactive.effect
+    @reactive.event(input.file)
+    def _() -> None:
+        place, path = place_of("file", ""), str(input.file()["value"]).strip()
+        if path and path != project.settings.survey.file:
+            tab.change(place, lambda me: project.open(me, place, path), anew=True)
+
+    @reactive.effect
+    @reactive.event(input.use)
+    def _() -> None:
+        column, what = input.use()["key"], input.use()["value"]
+        if column in project.columns and what in USES:
+            place = place_of("use", column)
+            tab.change(place, lambda me: project.use(me, place, column, what), anew=True)
+
+
+def _columns(project: Project, words: Words) -> TagList:
+    rows = [_row(column, project, words) for column in project.columns]
+    head = tags.tr(*(tags.th(words(f"columns.{each}"), scope="col") for each in ("name", "use")))
+    search = tags.label(
+        words("columns.filter"), " ", tags.input(type="search", id="filter"), class_="filter"
+    ) if len(rows) >= MANY else None  # fmt: skip
+    return TagList(
+        tags.h3(words("columns.title")), tags.p(words("columns.help"), class_="help"), search,
+        tags.div(tags.table(tags.thead(head), tags.tbody(*rows)), class_="scroll", tabindex="0"),
+    )  # fmt: skip
+
+
+def _row(column: str, project: Project, words: Words) -> Tag:
+    role = _role(column, project)
+    if role == "weight":
+        cell: Tag | TagList = TagList(words("role.weight"))
+    else:
+        chosen = "public" if column in project.public else "synthesized" if column in project.outcomes else "out"
+        named = {use: words(f"use.{use}") for use in USES if not (role and use == "synthesized")}
+        named |= {"out": words("role.design")} if role else {}
+        place = place_of("use", column)
+        cell = TagList(
+            choice(named, chosen, send="use", key=column, help="", place=place, label=column), fault_place(place)
+        )
+    label = TagList(tags.br(), tags.small(project.labels[column])) if column in project.labels else None
+    return tags.tr(tags.th(column, label, scope="row"), tags.td(cell), data_column=project.called(column))
+
+
+def _role(column: str, project: Project) -> str:
+    """Return "weight" for the survey weight, "design" for strata, PSUs and the like, or an empty text."""
+    survey, unit = project.settings.survey, project.settings.privacy.unit
+    if column in (survey.weights, survey.probs):
+        return "weight"
+    return "design" if column in (survey.strata, *(survey.psu or ()), *(survey.fpc or ()), unit) else ""
+
+
+def _published(project: Project, words: Words) -> Tag:
+    """List what is published as it is, with other labels, synthesized, and not at all."""
+    weight = project.settings.survey.weights or project.settings.survey.probs
+    design = [c for c in project.columns if _role(c, project) == "design" and c not in project.public]
+    synthetic = [*project.outcomes, *([weight] if weight and project.settings.model.weight is None else [])]
+    as_is = [*project.public, *([weight] if weight and project.settings.model.weight else [])]
+    rest = len({*project.columns} - {*as_is, *design, *synthetic})
+    listed = {"as_is": as_is, "recoded": design, "synthetic": synthetic}
+    items = [
+        tags.li(tags.strong(words(f"published.{name}")), " ", ", ".join(columns) or words("published.none"))
+        for name, columns in listed.items()
+    ]
+    return tags.div(
+        tags.h3(words("published.title")), tags.ul(*items, tags.li(words("published.rest", many=rest))), class_="public"
+    )  # fmt: skip

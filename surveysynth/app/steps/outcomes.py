@@ -1,0 +1,132 @@
+"""Step 2: what is public about each synthesized column, and on which columns it depends."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from htmltools import Tag, TagList, tags
+from shiny import reactive, render, ui
+
+from ..controls import check, checks, choice, fault_place, lines, number, pair, place_of
+from ..project import Project
+from ..tab import Tab
+from ..words import Words
+
+FACTS = "bounds", "zeros", "missing", "whole", "round", "levels", "kind"
+AS_KEY = re.compile(r"(\d+):(\w+)")  # the outcome's place in the sequence, and the fact that is asked for
+
+
+def panel(words: Words) -> Tag:
+    """Return what the step shows."""
+    return ui.output_ui("outcome_cards")
+
+
+def serve(tab: Tab) -> None:
+    """Show the step, and hear its answers."""
+    project, words, input = tab.project, tab.words, tab.input
+    kinds: dict[str, str] = {}  # number or category, where this is not clear from the plan
+
+    @render.ui
+    def outcome_cards() -> TagList | Tag:
+        tab.drawn()
+        if not project.outcomes:
+            return tags.p(words("outcomes.none"), class_="note")
+        return TagList(*(_card(i, name, kinds, project, words) for i, name in enumerate(project.outcomes)))
+
+    @reactive.effect
+    @reactive.event(input.fact)
+    def _() -> None:
+        outcome, fact = _asked(input.fact()["key"], project)
+        if fact not in FACTS:
+            return
+        value, place = input.fact()["value"], place_of("fact", input.fact()["key"])
+        if fact == "kind":
+            kinds[outcome] = value
+            facts = {"missing": project.declared(outcome).get("missing")}
+        else:
+            facts = changed_facts(project.declared(outcome), fact, value)
+        tab.change(place, lambda me: project.declare(me, place, outcome, facts), anew=fact == "kind")
+
+    @reactive.effect
+    @reactive.event(input.depends)
+    def _() -> None:
+        outcome, _ = _asked(input.depends()["key"], project)
+        if not outcome:
+            return
+        place = place_of("depends", input.depends()["key"])
+        left_out = frozenset(project.before(outcome)) - {*input.depends()["value"]}
+        tab.change(place, lambda me: project.leave_out(me, place, outcome, left_out), anew=False)
+
+
+def _asked(key: str, project: Project) -> tuple[str, str]:
+    match = AS_KEY.fullmatch(key)
+    known = match is not None and int(match[1]) < len(project.outcomes)
+    return (project.outcomes[int(match[1])], match[2]) if match and known else ("", "")
+
+
+def changed_facts(declared: dict[str, Any], fact: str, value: Any) -> dict[str, Any]:
+    """Return the public facts about an outcome after one answer."""
+    if fact == "bounds":
+        ends = [float(each) for each in value if each != ""]
+        return declared | {"bounds": tuple(ends) if len(ends) == 2 else None}
+    if fact == "levels":
+        return declared | {"levels": [line.strip() for line in value.splitlines() if line.strip()] or None}
+    if fact == "missing":
+        return declared | {"missing": "category" if value else None}
+    return declared | {fact: value or None}
+
+
+def _card(i: int, outcome: str, kinds: dict[str, str], project: Project, words: Words) -> Tag:
+    """Return the questions on one outcome."""
+    facts = project.declared(outcome)
+    kind = _kind(outcome, facts, kinds, project)
+    named = {each: words(f"kind.{each}") for each in ("number", "category")}
+    place = place_of("fact", f"{i}:kind")
+    label = words("fact.kind")
+    of_kind = tags.div(
+        tags.label(label, {"for": place}), choice(named, kind, send="fact", key=f"{i}:kind", help="", place=place),
+        fault_place(place), class_="question",
+    )  # fmt: skip
+    asked = _number(i, facts, words) if kind == "number" else _category(i, facts, words)
+    missing = check(words("fact.missing"), "missing" in facts, **_question(i, "missing", words))
+    return tags.article(
+        tags.h3(project.called(outcome)), of_kind, tags.div(*asked, missing, class_="grid"),
+        _depends(i, outcome, project, words), class_="card",
+    )  # fmt: skip
+
+
+def _kind(outcome: str, facts: dict[str, Any], kinds: dict[str, str], project: Project) -> str:
+    if "bounds" in facts or "levels" in facts:
+        return "number" if "bounds" in facts else "category"
+    return kinds.get(outcome) or ("number" if project.is_number(outcome) else "category")
+
+
+def _number(i: int, facts: dict[str, Any], words: Words) -> list[Tag]:
+    return [
+        pair(words("fact.bounds"), facts.get("bounds"), words("fact.low"), words("fact.high"),
+             **_question(i, "bounds", words)),
+        number(words("fact.round"), facts.get("round"), **_question(i, "round", words)),
+        check(words("fact.zeros"), facts.get("zeros", False), **_question(i, "zeros", words)),
+        check(words("fact.whole"), facts.get("whole", False), **_question(i, "whole", words)),
+    ]  # fmt: skip
+
+
+def _category(i: int, facts: dict[str, Any], words: Words) -> list[Tag]:
+    return [lines(words("fact.levels"), facts.get("levels", ()), **_question(i, "levels", words))]
+
+
+def _question(i: int, fact: str, words: Words) -> dict[str, Any]:
+    return {"send": "fact", "key": f"{i}:{fact}", "help": words(f"help.{fact}")}
+
+
+def _depends(i: int, outcome: str, project: Project, words: Words) -> Tag:
+    """Ask on which columns an outcome depends, or show its formula if that is no plain sum of columns."""
+    if outcome in project.written:
+        return tags.p(words("depends.written"), " ", tags.code(f"{outcome} ~ {project.written[outcome]}"))
+    may = project.before(outcome)
+    used = [column for column in may if column not in project.unused.get(outcome, frozenset())]
+    return checks(
+        words("depends.title"), {c: project.called(c) for c in may}, used, send="depends", key=f"{i}:columns",
+        help=words("depends.help") if may else words("depends.none"),
+    )  # fmt: skip

@@ -1,0 +1,179 @@
+"""Step 5: the check, the release, and what the agency and the review board get."""
+
+from __future__ import annotations
+
+from htmltools import Tag, TagList, tags
+from shiny import reactive, render, ui
+
+from ...errors import SurveySynthError
+from ..controls import Entry, button, check, fault_place, place_of
+from ..project import Project
+from ..tab import Tab
+from ..words import Words
+from ..work import CHECK, COMPARE, DOSSIER, RELEASE, Work
+
+ENTRIES = (
+    Entry("release.folder"), Entry("release.m", "number"), Entry("privacy.ledger"), Entry("privacy.survey"),
+    Entry("privacy.cap", "number"),
+)  # fmt: skip
+TABLES = "tables.xlsx", "tables.html", "tables.csv"
+
+
+def panel(words: Words) -> Tag:
+    """Return what the step shows."""
+    return tags.div(
+        ui.output_ui("release_entries"), ui.output_ui("release_ledger"), ui.output_ui("release_check"),
+        ui.output_ui("release_make"), ui.output_ui("release_progress"), ui.output_ui("release_made"),
+        ui.output_ui("release_compared"), ui.output_ui("release_dossier"),
+    )  # fmt: skip
+
+
+def serve(tab: Tab) -> None:
+    """Show the step, and hear its answers."""
+    project, words, input, work = tab.project, tab.words, tab.input, tab.work
+    agreed: reactive.Value[dict[str, bool]] = reactive.Value({})
+
+    @render.ui
+    def release_entries() -> Tag:
+        tab.drawn()
+        return tags.div(*(entry.shown(project, words) for entry in ENTRIES), class_="grid")
+
+    @render.ui
+    def release_ledger() -> Tag | None:
+        tab.changed()
+        return _ledger(project, words)
+
+    @render.ui
+    def release_check() -> TagList:
+        tab.changed()
+        return _check(project, work, words)
+
+    @render.ui
+    def release_make() -> TagList | None:
+        tab.drawn()
+        if project.plan is None:
+            return None
+        epsilon = project.settings.privacy.epsilon
+        spends = "" if epsilon is None else words("release.spends", epsilon=f"{epsilon:g}")
+        return TagList(
+            tags.h3(words("release.make")), tags.p(spends),
+            check(words("release.agree"), False, send="agree", key="spent", help=""),
+            check(words("release.overwrite"), False, send="agree", key="overwrite", help=""),
+            ui.output_ui("release_button"),
+        )  # fmt: skip
+
+    @render.ui
+    def release_button() -> Tag:
+        tab.changed()
+        ready = agreed().get("spent", False) and not work.doing and project.plan is not None
+        return button(words("release.button"), send="do", key=RELEASE, main=True, disabled=not ready)
+
+    @render.ui
+    def release_progress() -> Tag | None:
+        tab.changed()
+        doing = words(f"doing.{work.doing}") if work.doing else ""
+        return tags.p(f"{doing} {work.stage}", class_="note", role="status") if doing else None
+
+    @render.ui
+    def release_made() -> Tag | None:
+        tab.changed()
+        return _made(work, words)
+
+    @render.ui
+    def release_compared() -> Tag | None:
+        tab.changed()
+        return _compared(work, words)
+
+    @render.ui
+    def release_dossier() -> Tag | None:
+        tab.changed()
+        if DOSSIER in work.faults:
+            return tags.p(work.faults[DOSSIER], class_="fault", role="alert")
+        if DOSSIER not in work.found:
+            return None
+        return tags.p(words("dossier.made", place=work.found[DOSSIER]), class_="confidential")
+
+    @reactive.effect
+    @reactive.event(input.agree)
+    def _() -> None:
+        agreed.set(agreed() | {input.agree()["key"]: bool(input.agree()["value"])})
+
+    @reactive.effect
+    @reactive.event(input.create)
+    def _() -> None:
+        place = place_of("create", "")
+        tab.change(place, lambda me: project.create_ledger(me, place), anew=False)
+
+    @reactive.effect
+    @reactive.event(input.do)
+    def _() -> None:
+        plan, what = project.plan, input.do()["key"]
+        if plan is None:
+            return
+        if what == CHECK:
+            work.check(plan)
+        elif what == RELEASE and agreed().get("spent"):
+            work.release(plan, overwrite=agreed().get("overwrite", False))
+        elif what in (COMPARE, DOSSIER) and RELEASE in work.found:
+            work.compare(plan) if what == COMPARE else work.dossier(plan, project.path)
+
+
+def _ledger(project: Project, words: Words) -> Tag | None:
+    """Show what the survey has spent, or offer to make the ledger that the plan names."""
+    privacy = project.settings.privacy
+    if project.plan is None or privacy.ledger is None or privacy.survey is None:
+        return None
+    try:
+        return tags.pre(str(project.plan.ledger), class_="confidential")
+    except SurveySynthError as error:
+        make = button(words("ledger.create"), send="create")
+        return tags.div(tags.p(str(error), class_="note"), make, fault_place(place_of("create", "")))
+
+
+def _check(project: Project, work: Work, words: Words) -> TagList:
+    """Offer to check the plan, and show what the check found."""
+    offer = button(words("check.button"), send="do", key=CHECK, disabled=bool(work.doing) or project.plan is None)
+    shown: list[Tag] = [tags.h3(words("check.title")), tags.p(words("check.help"), class_="help"), tags.p(offer)]
+    if CHECK in work.faults:
+        shown.append(tags.pre(work.faults[CHECK], class_="fault", role="alert"))
+    if CHECK in work.found:
+        preview = work.found[CHECK]
+        warnings = [tags.li(each) for each in preview.warnings] or [tags.li(words("check.none"))]
+        shown += [tags.p(tags.strong(words("check.warnings"))), tags.ul(*warnings), _details(words, str(preview))]
+    return TagList(*shown)
+
+
+def _details(words: Words, text: str) -> Tag:
+    return tags.details(tags.summary(words("check.all")), tags.pre(text))
+
+
+def _made(work: Work, words: Words) -> Tag | None:
+    """Show the folder of the release, its guarantee, and its files."""
+    if RELEASE in work.faults:
+        return tags.pre(work.faults[RELEASE], class_="fault", role="alert")
+    if RELEASE not in work.found:
+        return None
+    place, idle = work.found[RELEASE], not work.doing
+    tables = [name for name in TABLES if (place / "public" / name).exists()]
+    return tags.div(
+        tags.h3(words("made.title")), tags.pre(str(work.released.privacy)),
+        tags.ul(
+            tags.li(words("made.public"), " ", tags.code(str(place / "public"))),
+            tags.li(words("made.tables"), " ", tags.code(", ".join(tables))),
+            tags.li(words("made.internal"), " ", tags.code(str(place / "internal"))),
+        ),
+        button(words("compare.button"), send="do", key=COMPARE, disabled=not idle), " ",
+        button(words("dossier.button"), send="do", key=DOSSIER, disabled=not idle), class_="public",
+    )  # fmt: skip
+
+
+def _compared(work: Work, words: Words) -> Tag | None:
+    """Show the release next to the file.  This is confidential."""
+    if COMPARE in work.faults:
+        return tags.p(work.faults[COMPARE], class_="fault", role="alert")
+    if COMPARE not in work.found:
+        return None
+    return tags.div(
+        tags.h3(words("compare.title")), tags.p(tags.strong(words("confidential"))),
+        tags.pre(str(work.found[COMPARE]), tabindex="0"), class_="confidential",
+    )  # fmt: skip

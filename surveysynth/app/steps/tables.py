@@ -1,0 +1,68 @@
+"""Step 3: the tables that will be published, and what is printed with them."""
+
+from __future__ import annotations
+
+from htmltools import Tag, tags
+from shiny import reactive, render, ui
+
+from ...choices import PRINTED
+from ...plan.preview import FEW
+from ..controls import Entry, checks, place_of
+from ..tab import Tab
+from ..words import Words
+
+STATISTICS = (
+    "count", "mean", "total", "quantile", "proportion", "variance", "gini", "quintile_share_ratio", "poverty_rate",
+)  # fmt: skip
+QUALITY = (
+    Entry("tables.min_cell", "number"), Entry("tables.cv_limit", "percent"), Entry("tables.poverty_line", "number"),
+)
+ENTRIES = (*QUALITY, *(Entry(f"release.{name}") for name in PRINTED))
+
+
+def panel(words: Words) -> Tag:
+    """Return what the step shows."""
+    return tags.div(ui.output_ui("tables_by"), ui.output_ui("tables_cells"), ui.output_ui("tables_print"))
+
+
+def serve(tab: Tab) -> None:
+    """Show the step, and hear its answers."""
+    project, words, input = tab.project, tab.words, tab.input
+
+    @render.ui
+    def tables_by() -> Tag:
+        tab.drawn()
+        settings = project.settings
+        categories = [name for name in project.outcomes if "levels" in project.declared(name)]
+        named = {c: project.called(c) for c in (*project.public, *categories)}
+        statistics = {name: words(f"statistic.{name}") for name in STATISTICS}
+        return tags.div(
+            checks(words("tables.by"), named, settings.tables.by or (), send="list", key="by",
+                   help=words("help.by") if named else words("outcomes.none")),
+            checks(words("tables.statistic"), statistics, settings.tables.statistic or (), send="list", key="statistic",
+                   help=words("help.statistic")),
+        )  # fmt: skip
+
+    @render.ui
+    def tables_cells() -> Tag | None:
+        tab.changed()
+        settings = project.settings
+        by = [name for name in settings.tables.by or () if name in project.public]
+        if project.plan is None or not settings.survey.weighted:
+            return None
+        records = project.plan.public_facts(settings).cells(by)["records"]
+        few = int((records < FEW).sum())
+        return tags.p(words("tables.cells", cells=len(records), few=few, least=FEW), class_="note")
+
+    @render.ui
+    def tables_print() -> Tag:
+        tab.drawn()
+        return tags.div(*(entry.shown(project, words) for entry in ENTRIES), class_="grid")
+
+    @reactive.effect
+    @reactive.event(input.list)
+    def _() -> None:
+        name, chosen = input.list()["key"], input.list()["value"]
+        if name in ("by", "statistic"):
+            place = place_of("list", name)
+            tab.change(place, lambda me: project.set(me, place, **{name: chosen or None}), anew=False)

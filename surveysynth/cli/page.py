@@ -1,0 +1,33 @@
+"""The command ``surveysynth app``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .printing import console, print_filled
+
+
+def page_command(
+    plan: Annotated[
+        Path | None,
+        typer.Argument(help="The plan's file, made if it is not there; default plan.toml.", show_default=False),
+    ] = None,
+    port: Annotated[int, typer.Option(help="Port on this machine; default a free one.", min=0, max=65535)] = 0,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+) -> None:
+    """Open a page on which a team plans a release together.  It writes the plan's file.
+
+    The page is on this machine alone (127.0.0.1), and for the one browser that opens its address. Ctrl-C stops it.
+    """
+    from ..app.server import run_page
+    from ..progress import work_begins
+
+    def tell(address: str) -> None:
+        print_filled("The page is at this address, which works once. Ctrl-C stops the page; the plan is saved.")
+        console.print(address, markup=False, highlight=False, soft_wrap=True)
+
+    work_begins()  # here, because threads that work cannot set handlers of signals
+    run_page(plan, port, tell, browser=browser)
