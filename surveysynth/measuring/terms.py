@@ -16,7 +16,7 @@ from scipy.stats import norm
 
 from ..design.columns import check_cells, occurring
 from ..design.discrete import is_discrete
-from ..design.formula import columns_of, factors_of
+from ..design.formula import columns_of, factors_of, quoted
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..models.predictors.groups import groups_of
@@ -139,10 +139,15 @@ def split_terms(predictors: str, earlier: Collection[str]) -> RightHandSide:
         found |= dict.fromkeys(among)
         others = [column for column in columns if column not in among]
         if others:
-            public[":".join(str(factor) for factor in term.factors if _columns([factor])[0] in others)] = None
+            public[":".join(_written(factor) for factor in term.factors if _columns([factor])[0] in others)] = None
         if others and among:
             products[tuple(others), among[0]] = None
     return RightHandSide(" + ".join(public) or "1", tuple(found), tuple(products))
+
+
+def _written(factor: Factor) -> str:
+    """Return a factor as it stands in a formula, with backticks around a column whose name has blanks or signs."""
+    return quoted(factor.expr, [factor.expr]) if factor.eval_method == Factor.EvalMethod.LOOKUP else factor.expr
 
 
 def columns_of_terms(predictors: str) -> list[tuple[str, ...]]:

@@ -255,3 +255,23 @@ def test_cells_that_no_table_counts_together_are_flagged_and_told(tmp_path):
     comparison = ss.compare(design, release, ["region"])
     assert "2 of its cells are of variables that no noisy table counts together" in str(comparison)
     assert set(comparison.cells.loc[comparison.cells["modelled"], "outcome"]) == {"pay"}
+
+
+@pytest.mark.parametrize("second", ["town + income", "town * sex + income"])
+def test_a_public_column_whose_name_has_a_blank_is_like_any_other(second):
+    """The release equals that of the same file with a plain name for the column."""
+    rng = np.random.default_rng(8)
+    frame = pd.DataFrame({
+        "town": rng.choice(["a", "b"], 300), "sex": rng.choice(["f", "m"], 300),
+        "income": rng.lognormal(7.0, 0.5, 300), "tenure": rng.choice(["own", "rent"], 300), "w": 10.0,
+    })  # fmt: skip
+    formulas = ["income ~ town", f"tenure ~ {second}"]
+    given = {
+        "epsilon": 5, "population_total": 3_000, "m": 4, "seed": 1,
+        "outcomes": {"income": ss.Outcome(bounds=(0, 20_000)), "tenure": ss.Outcome(levels=["own", "rent"])},
+    }  # fmt: skip
+    plain = ss.synthesize(ss.SurveyDesign(frame, weights="w"), formulas, **given)
+    renamed = ss.SurveyDesign(frame.rename(columns={"town": "home town"}), weights="w")
+    blank = ss.synthesize(renamed, [each.replace("town", "`home town`") for each in formulas], **given)
+    for one, other in zip(plain.datasets, blank.datasets, strict=True):
+        pd.testing.assert_frame_equal(one.frame, other.frame.rename(columns={"home town": "town"}))

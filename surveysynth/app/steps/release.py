@@ -124,7 +124,7 @@ def _ledger(project: Project, words: Words) -> Tag | None:
     if project.plan is None or privacy.ledger is None or privacy.survey is None:
         return None
     try:
-        return tags.pre(str(project.plan.ledger), class_="confidential")
+        return tags.pre(str(project.plan.ledger))
     except SurveySynthError as error:
         make = button(words("ledger.create"), send="create")
         return tags.div(tags.p(str(error), class_="note"), make, fault_place(place_of("create", "")))
