@@ -18,7 +18,7 @@ def every_word() -> dict[str, dict[str, str]]:
 
 
 class Words:
-    """The words of one language: ``words("file.title")``, with named parts as in ``words("plan.saved", file="plan.toml")``.
+    """The words of one language: ``words("file.title")``, or ``words("plan.saved", file="plan.toml")`` with parts.
 
     Parameters
     ----------

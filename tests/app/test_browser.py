@@ -16,11 +16,10 @@ from pathlib import Path
 
 import pytest
 
-sync_api = pytest.importorskip("playwright.sync_api")
-pytest.importorskip("shiny")
-
 import surveysynth as ss
 
+sync_api = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("shiny")
 pytestmark = pytest.mark.slow
 CHROMIUM = shutil.which("chromium")
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -172,6 +171,7 @@ def chosen(tab, served, epsilon="4"):
 
 def looked_at(tab, step, *, english=True):
     """Pictures of a step at two widths, after checks that hold on every page."""
+    tab.mouse.move(0, 0)
     assert tab.evaluate(CONTRAST) == []
     assert tab.evaluate(NAMELESS) == []
     for width in (800, 1300):
