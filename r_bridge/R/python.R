@@ -160,7 +160,7 @@ python_bridge <- function() {
 }
 
 start_python <- function() {
-  python <- if (reticulate::py_available()) running_python() else first_usable(candidates())
+  python <- python_of_session()
   old <- Sys.getenv("RETICULATE_PYTHON", NA)
   Sys.setenv(RETICULATE_PYTHON = python) # reticulate's own search starts and ends there
   on.exit(if (is.na(old)) Sys.unsetenv("RETICULATE_PYTHON") else Sys.setenv(RETICULATE_PYTHON = old))
@@ -172,6 +172,9 @@ start_python <- function() {
     }
   )
 }
+
+# The Python that runs in this session, or the one that would.
+python_of_session <- function() if (reticulate::py_available()) running_python() else first_usable(candidates())
 
 running_python <- function() {
   python <- reticulate::py_config()$python
