@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from htmltools import Tag, TagList, tags
 
+from ..errors import InputError
 from .project import Project
 from .words import Words
 
@@ -59,23 +60,27 @@ class Entry:
             return text(label, ", ".join(value or ()), **asked)
         if self.kind == "text":
             return text(label, value or "", **asked)
+        if isinstance(value, Mapping):
+            return tags.div(tags.p(tags.strong(label)), tags.p(words("in_file"), class_="help"), class_="question")
         shown = value if value is None or self.kind == "number" else value * 100
         return number(label, shown, **asked)
 
     def entered(self, answer: Any) -> Any:
         """Return the value of the entry for an answer.  An empty answer, and "no", leave the entry out."""
         if self.kind == "percent" and answer is not None:
-            return float(answer) / 100
+            return round(float(answer) / 100, 12)
         if self.kind in ("columns", "list"):
             given = answer.split(",") if isinstance(answer, str) else answer
+            if self.kind == "columns" and "" in given and any(given[given.index("") :]):
+                raise InputError("name the first stage before the second")
             return [each.strip() for each in given if each.strip()] or None
-        return None if answer in ("", False, None) else answer
+        return None if answer is None or answer is False or answer == "" else answer
 
 
-def text(label: str, value: str, *, send: str, key: str, help: str, kind: str = "text") -> Tag:
+def text(label: str, value: str, *, send: str, key: str, help: str) -> Tag:
     """Ask for a text."""
     place = place_of(send, key)
-    control = tags.input(type=kind, id=place, value=value, autocomplete="off", **_sent(send, key, help))
+    control = tags.input(type="text", id=place, value=value, autocomplete="off", **_sent(send, key, help))
     return _question(place, tags.label(label, {"for": place}), control, help)
 
 
@@ -88,7 +93,7 @@ def lines(label: str, value: Iterable[object], *, send: str, key: str, help: str
 
 def number(label: str, value: float | None, *, send: str, key: str, help: str) -> Tag:
     """Ask for a number."""
-    place, shown = place_of(send, key), "" if value is None else f"{plain(value)}"
+    place, shown = place_of(send, key), "" if value is None else plain(value)
     control = tags.input(type="number", step="any", id=place, value=shown, **_sent(send, key, help))
     return _question(place, tags.label(label, {"for": place}), control, help)
 
@@ -97,7 +102,7 @@ def pair(
     label: str, values: tuple[float, float] | None, first: str, second: str, *, send: str, key: str, help: str
 ) -> Tag:  # fmt: skip
     """Ask for two numbers, such as the lowest and the highest value."""
-    place, shown = place_of(send, key), ("", "") if values is None else tuple(f"{plain(each)}" for each in values)
+    place, shown = place_of(send, key), ("", "") if values is None else tuple(plain(each) for each in values)
     controls = [
         tags.label(
             word, " ",
@@ -137,7 +142,10 @@ def select(label: str, named: Mapping[str, str], chosen: list[str], *, send: str
     """Ask for one of several, as often as ``chosen`` has answers."""
     place = place_of(send, key)
     controls = [
-        choice(named, each, send=send, key=key, help=help, place=place if i == 0 else f"{place}_{i}", label=label)
+        choice(
+            named, each, send=send, key=key, help=help, place=place if i == 0 else f"{place}_{i}",
+            label=label if len(chosen) == 1 else f"{label}: {i + 1}",
+        )
         for i, each in enumerate(chosen)
     ]
     if len(chosen) > 1:
@@ -165,13 +173,12 @@ def button(label: str, *, send: str, key: str = "", main: bool = False, disabled
 
 def fault_place(place: str) -> Tag:
     """Return the place where the message of a refused answer appears.  Screen readers say it at once."""
-    return tags.p(id=f"fault-{place}", class_="fault", role="alert")
+    return tags.p(id=f"fault-{place}", class_="fault", role="alert", lang="en")
 
 
-def plain(number: float) -> float | int:
-    """Return a whole number without its decimal point."""
-    rounded = round(float(number), 10)
-    return int(rounded) if rounded.is_integer() else rounded
+def plain(number: float) -> str:
+    """Write a number in full: whole ones without a decimal point, small ones as 1.5e-10."""
+    return f"{number:.15g}" if abs(number) < 1e15 else f"{number:.0f}"
 
 
 def _question(place: str, label: Tag, control: Tag | TagList | None, help: str) -> Tag:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 import pandas as pd
 
@@ -16,6 +17,7 @@ from ..plan.settings import Settings
 from ..plan.strict import model_of, planned_rehearsals
 from .work import without_values
 
+PAIRS = 4  # least number of made-up files that are released with and without public totals
 BUDGETS = 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0  # values of epsilon on the slider
 
 
@@ -39,7 +41,9 @@ class Forecast:
         self._at = 0.0  # the epsilon at which savings are computed
         self._run: object = None  # the thread that works; others stop
         self._found: dict[float, list[Rehearsal]] = {}
+        self._without: list[Rehearsal] = []  # without further public totals, next to self._savings
         self._savings: dict[str, list[Rehearsal]] = {}
+        self._turn = threading.Lock()  # one thread computes at a time
 
     def ask(self, plan: Plan, epsilon: float) -> None:
         """Begin to compute what is not computed yet, for a plan and all budgets, unless a thread does so already."""
@@ -48,9 +52,11 @@ class Forecast:
             return
         if wanted != self._asked:
             self._found = {}
-        self._asked, self._at, self._savings, self.fault, self._run = wanted, epsilon, {}, "", object()
+        self._asked, self._at, self._without, self._savings = wanted, epsilon, [], {}
+        self.fault, self._run = "", object()
         self.version += 1
-        threading.Thread(target=self._work, args=(plan, epsilon, self._run), daemon=True).start()
+        results = _results(plan, epsilon, self._found, self._without, self._savings)
+        threading.Thread(target=self._work, args=(results, self._run), daemon=True).start()
 
     def errors(self, epsilon: float) -> pd.DataFrame | None:
         """Return a table as :func:`surveysynth.expected_errors` does, or None if it is not computed yet."""
@@ -68,11 +74,11 @@ class Forecast:
         Each entry has the typical ratio of standard errors without and with the totals, and whether the two differ
         more than by chance.
         """
-        before = [each.cells for each in self._found.get(epsilon, ())] if epsilon == self._at else []
+        before = [each.cells for each in self._without] if epsilon == self._at else []
         found: dict[str, dict[str, tuple[float, float, bool]]] = {}
         for column, rehearsed in self._savings.items() if before else ():
             after = [each.cells for each in rehearsed]
-            ratios = [typical_ratios(pooled(cells)) for cells in (before, after)]
+            ratios = [typical_ratios(pooled(cells[: len(after)])) for cells in (before, after)]
             found[column] = {
                 statistic: (ratios[0][statistic], ratios[1][statistic], clear_change(before, after, statistic))
                 for statistic in ratios[0]
@@ -84,11 +90,14 @@ class Forecast:
         """True if nothing is being computed."""
         return self._run is None
 
-    def _work(self, plan: Plan, epsilon: float, run: object) -> None:
+    def _work(self, results: Iterator[tuple[list[Rehearsal], Rehearsal]], run: object) -> None:
         try:
-            for keep, made in _results(plan, epsilon, self._found, self._savings):
-                if run is not self._run:
+            while True:
+                with self._turn:
+                    result = next(results, None) if run is self._run else None
+                if result is None or run is not self._run:
                     return
+                keep, made = result
                 keep.append(made)
                 self.version += 1
         except Exception as error:
@@ -101,7 +110,8 @@ class Forecast:
 
 
 def _results(
-    plan: Plan, epsilon: float, found: dict[float, list[Rehearsal]], savings: dict[str, list[Rehearsal]]
+    plan: Plan, epsilon: float, found: dict[float, list[Rehearsal]], without: list[Rehearsal],
+    savings: dict[str, list[Rehearsal]],
 ) -> Iterator[tuple[list[Rehearsal], Rehearsal]]:  # fmt: skip
     """Rehearse the release of a plan.  Yield each result, and the list in which it is kept.
 
@@ -116,22 +126,26 @@ def _results(
                 del waiting[budget]
             else:
                 yield found.setdefault(budget, []), made
-    for column in _without_totals(plan):
+    if columns := _without_totals(plan):
+        for made in _rehearsed(plan, epsilon, least=PAIRS):
+            yield without, made
+    for column in columns:
         with suppress(InputError):  # a column whose totals cannot be given saves nothing
-            for made in _rehearsed(plan, epsilon, column):
+            for made in _rehearsed(plan, epsilon, least=PAIRS, public_term=column):
                 yield savings.setdefault(column, []), made
 
 
 def _fingerprint(settings: Settings) -> object:
     """Return all entries on which expected errors depend, apart from epsilon."""
     entries = settings.model_dump(exclude={"privacy": {"epsilon", "ledger", "survey", "cap"}, "release": True})
+    entries["m"] = settings.release.m
     entries["tables"] = settings.tables.by
     return repr(entries)
 
 
-def _rehearsed(plan: Plan, epsilon: float, public_term: str | None = None) -> Iterator[Rehearsal]:
+def _rehearsed(plan: Plan, epsilon: float, **more: Any) -> Iterator[Rehearsal]:
     settings = plan.settings.set({"privacy.epsilon": epsilon})
-    return planned_rehearsals(settings, plan.public_facts(settings).design, public_term)
+    return planned_rehearsals(settings, plan.public_facts(settings).design, **more)
 
 
 def _without_totals(plan: Plan) -> list[str]:
@@ -139,6 +153,7 @@ def _without_totals(plan: Plan) -> list[str]:
     settings, design = plan.settings, plan.public_facts(plan.settings).design
     if settings.model.weight == "public":
         return []
-    model, known = model_of(settings, design), settings.privacy.population_totals or {}
+    model, known = model_of(settings, design), [*(settings.privacy.population_totals or {})]
+    known += [str(design.strata_name)] if isinstance(settings.privacy.population_total, dict) else []
     columns = [c for c in model.predictor_columns if c not in (*model.outcomes, *known)]
     return [column for column in columns if is_label(design.column(column))]

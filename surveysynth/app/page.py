@@ -64,7 +64,8 @@ def _page(shared: Shared, words: Words) -> Tag:
     names = [*STEPS]
     panels = [
         tags.section(
-            {} if name == step else {"hidden": ""}, tags.h2(words(f"{name}.title")), tags.p(words(f"{name}.about")),
+            {} if name == step else {"hidden": ""},
+            tags.h2(words(f"{name}.title"), tabindex="-1"), tags.p(words(f"{name}.about")),
             module.panel(words), _next(names[i : i + 1], words), id=f"step-{name}",
         )
         for i, (name, module) in enumerate(STEPS.items(), 1)
@@ -110,13 +111,12 @@ def _serve(input: Inputs, session: Session, shared: Shared, words: Words) -> Non
     def _drawn_anew() -> None:
         """Draw the questions anew when another tab has changed the plan."""
         changed()
-        with reactive.isolate():
-            tab.notice()
+        tab.notice()
 
     @reactive.effect
     async def _faults() -> None:
-        changed()
-        await session.send_custom_message("faults", dict(project.faults))
+        tab.answered(), tab.drawn()
+        await session.send_custom_message("faults", {**tab.faults})
 
     @reactive.effect
     @reactive.event(input.step)
@@ -143,7 +143,7 @@ def _serve(input: Inputs, session: Session, shared: Shared, words: Words) -> Non
     @render.ui
     def plan_text() -> Tag:
         changed()
-        return tags.pre(project.text, tabindex="0", aria_label=words("plan.title"))
+        return tags.pre(project.text, tabindex="0", role="region", aria_label=words("plan.title"), lang="en")
 
     for module in STEPS.values():
         module.serve(tab)

@@ -4,30 +4,38 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..design.columns import VALUE, listing
 from ..design.discrete import is_label
-from ..design.formula import factors_of, quoted, sides_of
+from ..design.formula import formula_columns, quoted, sides_of
 from ..errors import InputError
 from ..plan.entries import GUESSED
 from ..plan.plan import Plan
 from ..plan.reading import is_readable, opened
 from ..plan.sections import BY_NAME
 from ..plan.settings import Settings
+from ..plan.strict import is_strict
 from ..plan.toml_file import parsed_value
 from ..privacy.accounting.ledger import Ledger
 from ..synthesis.declarations import left_hand_side
 from .work import without_values
 
 Entries = Mapping[str, Any]
-SEPARATORS = re.compile(r"[\s_',]")  # between thousands
+# entries that say what a column is in the design
+ROLES = "weights", "unweighted", "probs", "strata", "psu", "fpc", "unit"
+THOUSANDS = re.compile(r"\d{1,3}([ _',.\u2019\u202f])\d{3}(?:\1\d{3})*")
 NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
 class Project:
     """A plan that several tabs of a browser change, with the answers from which its formulas are made.
+
+    Every method that changes the plan takes first the session of the browser that asks.  It raises InputError if the
+    change is refused, and then everything stays as it was.
 
     Parameters
     ----------
@@ -48,14 +56,13 @@ class Project:
         Columns that are synthesized, in sequence.
     unused : dict of str to frozenset of str
         For each outcome, the public columns and earlier outcomes that its formula leaves out.
-    written : dict of str to str
-        Right-hand sides of formulas that are no plain sums of columns, by outcome.  They stay as they are.
-    faults : dict of str to str
-        The message of the last change that was refused, by the name of its input.
+    fixed : bool
+        True if formulas of the plan are no plain sums of columns, or if the plan has another model or mechanism than
+        the page knows.  The page then shows formulas, public columns and outcomes, and does not change them.
     version : int
-        Number of changes so far, refused ones included.
+        Number of changes so far.
     changed_by : object
-        The session of a browser that made the last change.
+        The session that made the last change.
     step : str
         The step that was looked at last.
 
@@ -66,18 +73,18 @@ class Project:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path, self.plan = path, None if not path.exists() else Plan.read(path)
+        self.path = path
+        self.plan: Plan | None = None
         self.columns, self.labels = list[str](), dict[str, str]()
         self.public, self.outcomes = list[str](), list[str]()
         self.unused: dict[str, frozenset[str]] = {}
-        self.written: dict[str, str] = {}
-        self.faults: dict[str, str] = {}
+        self.fixed = False
         self.version, self.step = 0, "file"
         self.changed_by: object = None
         self._lock = threading.RLock()
-        if self.plan is not None and self.plan.files:
-            self._read_columns()
-            self._read_formulas()
+        self._saved: str | None = None
+        if path.exists():
+            self._read()
 
     @property
     def settings(self) -> Settings:
@@ -95,74 +102,37 @@ class Project:
         """The plan's file."""
         return "" if self.plan is None else self.plan.to_toml()
 
-    def open(self, who: object, place: str, file: str) -> None:
-        """Name the confidential file, and guess roles of its columns if the plan is new.  ``who`` is the session."""
+    @property
+    def readable(self) -> bool:
+        """True if the plan says enough to read the confidential file as a design."""
+        return self.plan is not None and is_readable(self.settings)
 
-        def begin() -> None:
-            self.plan = Plan.draft(file) if self.plan is None else self.plan.set(file=file)
-            self._read_columns()
-
-        self._change(place, who, begin)
-
-    def set(self, who: object, place: str, /, **entries: Any) -> None:
-        """Change entries of the plan.  If they are refused, the plan stays as it is, and ``faults[place]`` says why."""
-
-        def change() -> None:
-            assert self.plan is not None
-            self.plan = self.plan.set(**entries)
-
-        if self.plan is not None:
-            self._change(place, who, change)
-
-    def set_any(self, who: object, place: str, name: str, text: str) -> None:
-        """Set an entry by its full name, as "columns.age.missing".  An empty text removes the entry."""
-
-        def change() -> None:
-            assert self.plan is not None
-            settings = self.settings.set({name: parsed_value(text) if text else None})
-            section, _, short = name.partition(".")
-            changed = section if section in BY_NAME else short
-            value = getattr(settings, section) if section in BY_NAME else settings[name]
-            self.plan = self.plan.set(**{changed: value})
-            if section in ("survey", "columns"):
-                self._read_columns()
-            self._read_formulas()
-
-        if self.plan is not None:
-            self._change(place, who, change)
+    @property
+    def formulas(self) -> list[str]:
+        """The formulas of the plan, in sequence."""
+        model = self.settings.model
+        return [model.formula, *(each.formula for each in model.later_models)] if model.formula else []
 
     def called(self, column: str) -> str:
         """Return a column's name, with its label if it has one."""
         return f"{column} ({self.labels[column]})" if column in self.labels else column
 
-    def use(self, who: object, place: str, column: str, what: str) -> None:
-        """Set what happens to a column: "public", "synthesized" or "out"."""
+    def role(self, column: str) -> str:
+        """Return "weight" for the survey weight, "design" for strata, PSUs and the like, or an empty text."""
+        survey, unit = self.settings.survey, self.settings.privacy.unit
+        if column in (survey.weights, survey.probs):
+            return "weight"
+        return "design" if column in (survey.strata, *(survey.psu or ()), *(survey.fpc or ()), unit) else ""
 
-        def change() -> None:
-            keep = [c for c in self.public if c != column], [c for c in self.outcomes if c != column]
-            if what == "public":
-                keep = _in_order([*keep[0], column], self.columns), keep[1]
-            elif what == "synthesized":
-                keep = keep[0], [*keep[1], column]
-            self._with(*keep)
+    def is_number(self, column: str) -> bool:
+        """Return True if a column has the type of numbers."""
+        if self.plan is None or not self.readable:
+            return False
+        return not is_label(self.plan.design.typed(column)) and not self.plan.design.declares_levels(column)
 
-        self._change(place, who, change)
-
-    def leave_out(self, who: object, place: str, outcome: str, left_out: frozenset[str]) -> None:
-        """Set which public columns and earlier outcomes the formula of an outcome leaves out."""
-
-        def change() -> None:
-            self.unused = self.unused | {outcome: left_out}
-            self._with(self.public, self.outcomes)
-
-        self._change(place, who, change)
-
-    def declare(self, who: object, place: str, outcome: str, facts: Entries) -> None:
-        """Set the public facts about an outcome, as in [outcomes.name].  Facts that are None are left out."""
-        declared = {name: self.declared(name) for name in self.outcomes}
-        declared[outcome] = {name: value for name, value in facts.items() if value is not None}
-        # the entries for all outcomes would contradict those of single outcomes
-        self.set(who, place, outcomes={name: each for name, each in declared.items() if each}, bounds=None, levels=None)
+    def before(self, outcome: str) -> list[str]:
+        """Return the columns that an outcome may depend on: the public ones, and the outcomes before it."""
+        return [*self.public, *self.outcomes[: self.outcomes.index(outcome)]]
 
     def declared(self, outcome: str) -> dict[str, Any]:
         """Return the public facts about an outcome, also those that a plan gives in [privacy]."""
@@ -176,133 +146,200 @@ class Project:
                 found.setdefault(name, given)
         return found
 
-    def is_number(self, column: str) -> bool:
-        """Return True if a column has the type of numbers.  No value is looked at."""
-        if self.plan is None or not is_readable(self.settings):
-            return False
-        return not is_label(self.plan.design.typed(column)) and not self.plan.design.declares_levels(column)
-
     def levels_with_totals(self, most: int) -> dict[str, list[str]]:
         """Return the levels of each public column that has labels, and at most so many levels."""
-        if self.plan is None or not is_readable(self.settings):
+        if self.plan is None or not self.readable:
             return {}
         facts = self.plan.public_facts(self.settings)
         labelled = [column for column in self.public if is_label(facts.design.column(column))]
         levels = {column: sorted(map(str, facts.levels(column).index)) for column in labelled}
         return {column: names for column, names in levels.items() if len(names) <= most}
 
-    def set_totals(self, who: object, place: str, column: str, text: str) -> None:
-        """Set the public totals of a column's levels, in lines ``level = total``.  Lines without totals remove them."""
+    def open(self, who: object, file: str) -> None:
+        """Name the confidential file.  If the plan is new, roles of columns are guessed."""
+        with self._change(who):
+            plan = Plan.draft(file, guess=False) if self.plan is None else self.plan.set(file=file)
+            columns = opened(plan.files[0], plan.settings)[0]
+            if any(VALUE.match(column) for column in columns):
+                raise InputError(f"the file has {listing(columns)}")
+            self.plan = Plan.draft(file) if self.plan is None else plan
+            self._read_columns()
 
-        def change() -> None:
-            assert self.plan is not None
-            pairs = [line.rpartition("=") for line in text.splitlines() if line.strip()]
-            written = {level.strip(): SEPARATORS.sub("", total) for level, _, total in pairs}
-            given = {level: total for level, total in written.items() if total}
-            wrong = [level for level, total in given.items() if not NUMBER.fullmatch(total)]
-            if wrong or (given and len(given) < len(written)):
-                lines = ", ".join(wrong or [level for level, total in written.items() if not total])
-                raise InputError(f"write 'level = total' in each line, as 'north = 812000'; not so: {lines}")
+    def set(self, who: object, /, **entries: Any) -> None:
+        """Change entries of the plan, by their names without the section."""
+        with self._change(who):
+            self.plan = self._begun().set(**entries)
+            if {*entries} & {*ROLES} and not self.fixed:
+                taken = [c for c in self.columns if self.role(c) == "weight"]
+                public = [c for c in self.public if c not in taken]
+                self._use(public, [c for c in self.outcomes if not self.role(c)])
+
+    def set_any(self, who: object, name: str, text: str) -> None:
+        """Set an entry by its full name, as "columns.age.missing".  An empty text removes the entry."""
+        with self._change(who):
+            settings = self.settings.set({name: parsed_value(text) if text else None})
+            section, _, short = name.partition(".")
+            changed = section if section in BY_NAME else short
+            value = getattr(settings, section) if section in BY_NAME else settings[name]
+            self.plan = self._begun().set(**{changed: value})
+            if section in ("survey", "columns"):
+                self._read_columns()
+            self._read_formulas()
+
+    def use(self, who: object, column: str, what: str) -> None:
+        """Set what happens to a column: "public", "synthesized" or "out"."""
+        with self._change(who):
+            if "`" in column:
+                raise InputError("a column whose name has a backtick cannot stand in a formula: rename it in the file")
+            public, outcomes = [c for c in self.public if c != column], [c for c in self.outcomes if c != column]
+            if what == "public":
+                public = _in_order([*public, column], self.columns)
+            elif what == "synthesized":
+                outcomes = [*outcomes, column]
+            self._use(public, outcomes)
+
+    def leave_out(self, who: object, outcome: str, left_out: frozenset[str]) -> None:
+        """Set which public columns and earlier outcomes the formula of an outcome leaves out."""
+        with self._change(who):
+            self.unused = self.unused | {outcome: left_out}
+            self._use(self.public, self.outcomes)
+
+    def declare(self, who: object, outcome: str, facts: Entries) -> None:
+        """Set the public facts about an outcome, as in [outcomes.name].  Facts that are None are left out."""
+        with self._change(who):
+            declared = {name: self.declared(name) for name in self.outcomes}
+            declared[outcome] = {name: value for name, value in facts.items() if value is not None}
+            self.plan = self._begun().set(**_in_one_place(declared))
+
+    def set_totals(self, who: object, column: str, text: str) -> None:
+        """Set the public totals of a column's levels, in lines ``level = total``.  Lines without totals remove them."""
+        with self._change(who):
             totals = {**(self.settings.privacy.population_totals or {})}
             totals.pop(column, None)
-            totals |= {column: {level: float(total) for level, total in given.items()}} if given else {}
-            self.plan = self.plan.set(population_totals=totals or None)
+            if given := totals_in(text):
+                totals[column] = given
+            self.plan = self._begun().set(population_totals=totals or None)
 
-        self._change(place, who, change)
-
-    def create_ledger(self, who: object, place: str) -> None:
+    def create_ledger(self, who: object) -> None:
         """Make the ledger that the plan names."""
-
-        def change() -> None:
+        with self._change(who):
             privacy = self.settings.privacy
             if privacy.ledger is not None and privacy.survey is not None:
                 Ledger(self.path.parent / privacy.ledger, privacy.survey, privacy.cap, create=True)
 
-        self._change(place, who, change)
-
-    def before(self, outcome: str) -> list[str]:
-        """Return the columns that an outcome may depend on: the public ones, and the outcomes before it."""
-        return [*self.public, *self.outcomes[: self.outcomes.index(outcome)]]
-
-    def _with(self, public: list[str], outcomes: list[str]) -> None:
-        """Set public columns and outcomes, with formulas of all that comes before unless it is left out."""
-        assert self.plan is not None
-        sums = [self._sum(outcome, [*public, *outcomes[:i]]) for i, outcome in enumerate(outcomes)]
-        formulas = [
-            f"{quoted(outcome, [outcome])} ~ {self.written.get(outcome, right)}"
-            for outcome, right in zip(outcomes, sums, strict=True)
-        ]
-        kept = {name: each for name, each in self.settings.outcomes.items() if name in outcomes}
-        by = [name for name in self.settings.tables.by or () if name in (*public, *outcomes)]
-        self.plan = self.plan.set(
-            formula=formulas[0] if formulas else None, later=formulas[1:] or None, outcomes=kept, by=by or None,
-            public=self._published(public),
-        )  # fmt: skip
-        self.public, self.outcomes = public, outcomes
-
-    def _sum(self, outcome: str, columns: list[str]) -> str:
-        used = [quoted(c, [c]) for c in columns if c not in self.unused.get(outcome, frozenset())]
-        return " + ".join(used) or "1"
-
-    def _published(self, public: list[str]) -> list[str] | None:
-        """Return the columns that the release may publish: the public ones, and those of the design."""
-        survey, privacy = self.settings.survey, self.settings.privacy
-        of_design = [survey.strata, *(survey.psu or ()), *(survey.fpc or ()), privacy.unit]
-        return _in_order([*public, *(c for c in of_design if c)], self.columns) or None
-
-    def _change(self, place: str, who: object, change: Callable[[], None]) -> None:
-        """Make a change and save the plan.  If the change is refused, everything stays as it was."""
+    @contextmanager
+    def _change(self, who: object) -> Iterator[None]:
+        """Make a change and save the plan.  If the change is refused, everything stays as it was (InputError)."""
         with self._lock:
             before = {**vars(self)}
-            self.faults.pop(place, None)
             try:
-                change()
+                if self._saved is not None and self.path.read_text(encoding="utf-8") != self._saved:
+                    self._read()  # somebody else has edited the file
+                    before, who = {**vars(self)}, None  # all tabs draw their questions anew
+                yield
+                self._declare_public()
                 if self.plan is not None and self.plan is not before["plan"]:
-                    self._declare_public()
                     self.plan.save(self.path, overwrite=True)
-            except Exception as error:  # errors of other libraries, too: the page goes on
+                    self._saved = self.path.read_text(encoding="utf-8")
+            except Exception as error:
                 vars(self).update(before)
-                self.faults[place] = without_values(error)
+                raise InputError(without_values(error)) from None
             self.changed_by = who
             self.version += 1
 
+    def _begun(self) -> Plan:
+        if self.plan is None:
+            raise InputError("name the confidential file first")
+        return self.plan
+
+    def _use(self, public: list[str], outcomes: list[str]) -> None:
+        """Set public columns and outcomes, with formulas of all that comes before unless it is left out."""
+        if self.fixed:
+            raise InputError("the formulas of this plan are changed in its file")
+        gone = {*self.public, *self.outcomes} - {*public, *outcomes}
+        self.public, self.outcomes = public, outcomes
+        formulas, privacy = self._written(), self.settings.privacy
+        by = [name for name in self.settings.tables.by or () if name not in gone]
+        importance = {name: each for name, each in (privacy.importance or {}).items() if name in outcomes}
+        totals = {name: each for name, each in (privacy.population_totals or {}).items() if name not in gone}
+        self.plan = self._begun().set(
+            formula=formulas[0] if formulas else None, later=formulas[1:] or None, by=by or None,
+            importance=importance or None, population_totals=totals or None,
+            **_in_one_place({name: self.declared(name) for name in outcomes}),
+        )  # fmt: skip
+
+    def _written(self) -> list[str]:
+        """Return the formula of every outcome, a plain sum of columns."""
+        return [f"{quoted(name, [name])} ~ {self._sum(name)}" for name in self.outcomes]
+
+    def _sum(self, outcome: str) -> str:
+        used = [quoted(c, [c]) for c in self.before(outcome) if c not in self.unused.get(outcome, frozenset())]
+        return " + ".join(used) or "1"
+
     def _declare_public(self) -> None:
-        """Keep the list of published columns in step with the design."""
-        assert self.plan is not None
-        published = self._published(self.public)
-        if self.settings.model.formula is not None and published != self.settings.privacy.public:
+        """Keep the list of columns that the release may publish in step with formulas and design."""
+        if self.plan is None or self.fixed:
+            return
+        design = [column for column in self.columns if self.role(column) == "design"]
+        published = _in_order([*self.public, *design], self.columns) if self.public else None
+        if published != self.settings.privacy.public:
             self.plan = self.plan.set(public=published)
 
+    def _read(self) -> None:
+        self.plan, self._saved = Plan.read(self.path), self.path.read_text(encoding="utf-8")
+        if self.plan.files:
+            self._read_columns()
+            self._read_formulas()
+
     def _read_columns(self) -> None:
-        assert self.plan is not None
-        self.columns, self.labels, _ = opened(self.plan.files[0], self.settings)
+        plan = self._begun()
+        self.columns, self.labels, _ = opened(plan.files[0], plan.settings)
 
     def _read_formulas(self) -> None:
-        """Find public columns, outcomes and formulas in a plan that was read from its file."""
-        model, privacy = self.settings.model, self.settings.privacy
-        formulas = [model.formula, *(each.formula for each in model.later_models)] if model.formula else []
-        sides = [(name, sides_of(str(each), "")[1]) for each in formulas for name in left_hand_side(str(each))]
-        names = [name for name, _ in sides]
-        found = {name: plain_sum(right) for name, right in sides}
-        used = {column for columns in found.values() for column in columns or ()}
-        design = {self.settings.survey.strata, *(self.settings.survey.psu or ()), *(self.settings.survey.fpc or ())}
-        free = {c for c in privacy.public or () if c not in design and c != privacy.unit}
-        self.public, self.outcomes = _in_order([c for c in used | free if c not in names], self.columns), names
-        self.written = {name: right for name, right in sides if found[name] is None}
-        sums = {name: columns for name, columns in found.items() if columns is not None}
-        self.unused = {name: frozenset(self.before(name)) - {*columns} for name, columns in sums.items()}
+        """Find public columns and outcomes in the plan, and whether the page can write its formulas as they are."""
+        sides = [(left_hand_side(each), sides_of(each, "")[1]) for each in self.formulas]
+        self.outcomes = [name for names, _ in sides for name in names]
+        used = {column for _, right in sides for column in _columns_in(right)} - {*self.outcomes}
+        if not sides:
+            used = {c for c in self.settings.privacy.public or () if not self.role(c)}
+        self.public = _in_order([*used], self.columns)
+        columns = {names[0]: {*_columns_in(right)} for names, right in sides}
+        self.unused = {name: frozenset(self.before(name)) - found for name, found in columns.items()}
+        models = self.settings.model.later_models
+        plain = all(each.name == "fbs" and each.zeros is None and each.missing is None for each in models)
+        same = [_bare(each) for each in self.formulas] == [_bare(each) for each in self._written()]
+        self.fixed = not (same and plain and is_strict(self.settings) and self.settings.edits.applies is None)
 
 
-def plain_sum(right: str) -> list[str] | None:
-    """Return the columns of a right-hand side that is a plain sum of columns, or None if it is something else."""
-    if right.strip() == "1":
-        return []
+def totals_in(text: str) -> dict[str, float]:
+    """Read lines ``level = total``.  Lines of levels without totals give none; some without is an error (InputError).
+
+    Thousands may be separated by blanks, points, commas or apostrophes, as in "812 000".
+    """
+    pairs = [line.rpartition("=") for line in text.splitlines() if line.strip()]
+    written = {level.strip(): total.strip() for level, _, total in pairs}
+    given = {level: re.sub(r"\D", "", t) if THOUSANDS.fullmatch(t) else t for level, t in written.items() if t}
+    wrong = [level for level, total in given.items() if not NUMBER.fullmatch(total)]
+    if wrong or (given and len(given) < len(written)):
+        lines = ", ".join(wrong or [level for level, total in written.items() if not total])
+        raise InputError(f"write 'level = total' in each line, as 'north = 812000'; not so: {lines}")
+    return {level: float(total) for level, total in given.items()}
+
+
+def _in_one_place(declared: Mapping[str, Entries]) -> dict[str, Any]:
+    """Return declarations as entries of [outcomes.name] alone; entries for all outcomes would contradict them."""
+    return {"outcomes": {name: each for name, each in declared.items() if each}, "bounds": None, "levels": None}
+
+
+def _columns_in(right: str) -> tuple[str, ...]:
     try:
-        columns = [factor.expr for factor in factors_of(right) if factor.expr != "1"]
-    except InputError:
-        return None
-    plain = " + ".join(quoted(column, [column]) for column in columns)
-    return columns if re.sub(r"\s", "", plain) == re.sub(r"\s", "", right) else None
+        return formula_columns(right)
+    except InputError:  # a dot
+        return ()
+
+
+def _bare(formula: str) -> str:
+    return re.sub(r"\s", "", formula)
 
 
 def _in_order(names: list[str], columns: list[str]) -> list[str]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
+import tempfile
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from ..errors import InputError
@@ -44,6 +46,8 @@ def run_page(plan: Path | None, port: int, tell: Callable[[str], None], *, brows
     if plan is None and Path(PLAN).exists():
         raise InputError(f"{PLAN!r} exists: surveysynth app {PLAN} goes on with it, another name begins another plan")
     path = (plan or Path(PLAN)).absolute()
+    if path.is_dir():
+        raise InputError(f"{str(path)!r} is a folder: name the plan's file, as {PLAN}")
     if not path.parent.is_dir():
         raise InputError(f"there is no folder {str(path.parent)!r}")
     os.chdir(path.parent)  # paths in a plan are relative to its folder
@@ -54,11 +58,21 @@ def run_page(plan: Path | None, port: int, tell: Callable[[str], None], *, brows
             listener.bind((HOST, port))
         except OSError as error:
             raise InputError(f"port {port} is not free: leave out --port, or give another ({error.strerror})") from None
+        listener.listen()
         port = listener.getsockname()[1]
         access = Access(app_of(project), port)
-        address = f"http://{HOST}:{port}/?token={access.token}"
+        address = f"http://{HOST}:{port}{access.path}?token={access.token}"
         tell(address)
-        if browser:
-            webbrowser.open(address)
         server = uvicorn.Server(uvicorn.Config(access, log_level="error", ws="websockets-sansio", lifespan="on"))
-        server.run(sockets=[listener])
+        with _opened(address) if browser else nullcontext():
+            server.run(sockets=[listener])
+
+
+@contextmanager
+def _opened(address: str) -> Iterator[None]:
+    """Open an address in a browser, by a file that leads to it: everybody on the machine may see a command's words."""
+    with tempfile.TemporaryDirectory() as folder:  # only its owner may look into it
+        page = Path(folder, "surveysynth.html")
+        page.write_text(f'<meta http-equiv="refresh" content="0;url={address}">', encoding="utf-8")
+        webbrowser.open(page.as_uri())
+        yield

@@ -8,14 +8,14 @@ from typing import Any
 from shiny import reactive
 from shiny.session import Inputs, Session
 
+from ..errors import InputError
 from .controls import Entry, place_of
 from .forecast import Forecast
-from .project import Project
+from .project import ROLES, Project
 from .words import Words
 from .work import Work
 
-# entries that other questions show, too
-REDRAWS = "privacy.epsilon", "survey.weights", "survey.strata", "survey.psu", "survey.fpc", "privacy.unit"
+REDRAWS = "epsilon", *ROLES  # entries that other questions show, too
 
 
 class Tab:
@@ -29,6 +29,8 @@ class Tab:
         The words in the tab's language.
     project, forecast, work
         What all tabs share.
+    faults : dict of str to str
+        Why answers were refused, by the place of the question.
     changed : function
         Called within a reactive function, it makes the function run again after every change of what is shared.
     drawn : reactive.Value of int
@@ -42,7 +44,8 @@ class Tab:
     ) -> None:  # fmt: skip
         self.input, self.words, self.changed = input, words, changed
         self.project, self.forecast, self.work = project, forecast, work
-        self.drawn = reactive.Value(0)
+        self.faults: dict[str, str] = {}
+        self.drawn, self.answered = reactive.Value(0), reactive.Value(0)
         self._me, self._seen = session, project.version
 
     def notice(self) -> None:
@@ -53,31 +56,37 @@ class Tab:
                 self.redraw()
 
     def redraw(self) -> None:
-        """Draw all questions anew."""
-        self.drawn.set(self.drawn() + 1)
+        """Draw all questions anew, with the answers of the plan."""
+        self.faults.clear()
+        with reactive.isolate():
+            self.drawn.set(self.drawn() + 1)
 
-    def change(self, place: str, task: Callable[[object], None], *, anew: bool) -> None:
-        """Make a change, whose refusal appears at ``place``; draw the questions ``anew`` if others depend on it."""
-        task(self._me)
-        if anew and place not in self.project.faults:
-            with reactive.isolate():
+    def change(self, place: str, task: Callable[[object], None], *, anew: bool = False) -> None:
+        """Make a change.  A refusal is shown at ``place``.  Draw questions ``anew`` if others depend on the answer."""
+        self.faults.pop(place, None)
+        try:
+            task(self._me)
+        except InputError as error:
+            self.faults[place] = str(error)
+        else:
+            if anew:
                 self.redraw()
+        with reactive.isolate():
+            self.answered.set(self.answered() + 1)
 
     def answer(self, entries: dict[str, Entry], asked: dict[str, Any]) -> None:
         """Set the entry of the plan whose question was answered."""
         entry = entries.get(asked["key"])
         if entry is None:
             return
-        place, value = place_of("entry", entry.name), entry.entered(asked["value"])
-        self.change(place, lambda me: self.project.set(me, place, **{entry.short: value}), anew=entry.name in REDRAWS)
+
+        def change(me: object) -> None:
+            self.project.set(me, **{entry.short: entry.entered(asked["value"])})
+
+        self.change(place_of("entry", entry.name), change, anew=entry.short in REDRAWS)
 
     def change_any(self, line: str) -> None:
         """Set any entry of the plan, given as ``section.entry = value``."""
-        place = place_of("other", "")
         name, _, value = (part.strip() for part in line.partition("="))
-
-        def change(me: object) -> None:
-            self.project.set_any(me, place, name, value)
-
-        if line.strip():
-            self.change(place, change, anew=True)
+        if name:
+            self.change(place_of("other", ""), lambda me: self.project.set_any(me, name, value), anew=True)

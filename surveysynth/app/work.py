@@ -5,19 +5,43 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import SurveySynthError
+from ..errors import InputError, SurveySynthError
 from ..plan.plan import Plan
 from ..plan.words_of_plans import in_words_of_plans
 from ..progress import progress_to
-from ..release.comparison import Comparison
 from ..release.dossier.dossier import dossier
-from ..release.release import Release, read_release
+from ..release.release import read_release
 
 CHECK, RELEASE, COMPARE, DOSSIER = "check", "release", "compare", "dossier"
 AT_FAULT = "surveysynth is at fault: {}. Its message is withheld, because it may quote the file."
+
+
+@dataclass(frozen=True)
+class Made:
+    """A release that was made, with the plan that it was made by, whatever the page says since.
+
+    Attributes
+    ----------
+    plan : Plan
+    text : str
+        The plan's file at that time.
+    place : Path
+        Folder of the release.
+    privacy : str
+        The report on its guarantee.
+    files : list
+        Sizes and times of the confidential files at that time.
+    """
+
+    plan: Plan
+    text: str
+    place: Path
+    privacy: str
+    files: list[tuple[int, int]]
 
 
 class Work:
@@ -32,7 +56,7 @@ class Work:
     stage : str
         Seconds so far and the stage, as in "3 s  2 of 3: draws".
     found : dict of str to object
-        Results: the preview of a check, the folder of the release, the comparison, the folder of the dossier.
+        Results: the preview of a check, what was made, the comparison, the folder of the dossier.
     faults : dict of str to str
         Messages of work that failed.
     version : int
@@ -52,57 +76,55 @@ class Work:
     def release(self, plan: Plan, *, overwrite: bool) -> None:
         """Make the release of a plan and write it.  Its epsilon is spent."""
 
-        def make() -> Path:
+        def make() -> Made:
             plan.check_place(overwrite=overwrite)
-            return plan.write(plan.release(enter=False), overwrite=overwrite)
+            files = _state_of(plan.files)
+            release = plan.release(enter=False)
+            return Made(plan, plan.to_toml(), plan.write(release, overwrite=overwrite), str(release.privacy), files)
 
-        if self._begin(RELEASE, make):
-            for name in (COMPARE, DOSSIER):
-                self.found.pop(name, None)
+        self._begin(RELEASE, make)
 
-    def compare(self, plan: Plan) -> None:
+    def compare(self) -> None:
         """Compare the release with the confidential file.  The result is confidential."""
+        made: Made = self.found[RELEASE]
+        self._begin(COMPARE, lambda: made.plan.compare(read_release(made.place)))
 
-        def comparison() -> Comparison:
-            return plan.compare(self.released)
-
-        self._begin(COMPARE, comparison)
-
-    def dossier(self, plan: Plan, plan_file: Path) -> None:
+    def dossier(self, plan_file: Path) -> None:
         """Make the dossier for the review board, next to the release."""
-        place: Path = self.found[RELEASE]
-        folder = place.with_name(f"{place.name}-dossier")
+        made: Made = self.found[RELEASE]
 
         def make() -> Path:
+            if _state_of(made.plan.files) != made.files:
+                raise InputError("the confidential file has changed since the release, so a dossier would be wrong")
+            names = [f"{made.place.name}-dossier{end}" for end in ("", *(f"-{i}" for i in range(2, 100)))]
+            folder = next(each for name in names if not (each := made.place.with_name(name)).exists())
+            same = plan_file.exists() and plan_file.read_text(encoding="utf-8") == made.text
             return dossier(
-                place, plan.design, folder, ledger=plan.ledger, by=plan.settings.tables.by,
-                files=[plan_file, *plan.files],
+                made.place, made.plan.design, folder, ledger=made.plan.ledger, by=made.plan.settings.tables.by,
+                files=[*([plan_file] if same else []), *made.plan.files],
             )  # fmt: skip
 
         self._begin(DOSSIER, make)
 
-    @property
-    def released(self) -> Release:
-        """The release, read from its folder."""
-        return read_release(self.found[RELEASE])
-
-    def _begin(self, name: str, task: Callable[[], object]) -> bool:
-        """Begin a task, and return True, unless another one is being done."""
+    def _begin(self, name: str, task: Callable[[], object]) -> None:
+        """Begin a task, unless another one is being done."""
         with self._lock:
             if self.doing:
-                return False
+                return
             self.doing, self.stage = name, ""
             self.faults.pop(name, None)
-            self.found.pop(name, None)
             self.version += 1
         # the process ends when the thread has: a release is never left half-made
         threading.Thread(target=self._work, args=(name, task)).start()
-        return True
 
     def _work(self, name: str, task: Callable[[], object]) -> None:
         try:
             with progress_to(self._hear, internal=lambda text: None):
-                self.found[name] = task()
+                found = task()
+            if name == RELEASE:  # what was found out about an earlier release
+                self.found.pop(COMPARE, None)
+                self.found.pop(DOSSIER, None)
+            self.found[name] = found
         except Exception as error:
             self.faults[name] = without_values(error)
         finally:
@@ -120,3 +142,8 @@ def without_values(error: Exception) -> str:
     if isinstance(error, SurveySynthError | OSError):
         return in_words_of_plans(str(error))
     return AT_FAULT.format(type(error).__name__)
+
+
+def _state_of(files: list[Path]) -> list[tuple[int, int]]:
+    """Return size and time of the last change of each file."""
+    return [(each.stat().st_size, each.stat().st_mtime_ns) for each in files]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.stats import norm, t
 
 from ..choices import Clusters
 from ..design.survey_design import SurveyDesign
@@ -43,7 +43,7 @@ COUNT = 0.12, 0.6  # mean count as a share of the upper bound, and standard devi
 EFFECT, DESIGN_EFFECT = 0.3, 0.2  # effects of levels of a term, and of strata and PSUs, in standard deviations
 SPECIAL = 0.15  # share of each special value
 WEIGHT_SPREAD = 0.5  # standard deviation of log weights
-CLEAR = 3.0  # a change of expected errors is clear if it is more than this multiple of its standard error
+BY_CHANCE = 0.01  # probability with which a change of expected errors is called clear although there is none
 RAKED = 20  # rounds of raking; the last margin is exact, and the others nearly
 WORTH_LITTLE = 3.0  # a table is worth little if its standard error is more than this multiple of the sample's
 
@@ -132,7 +132,7 @@ class Rehearsal:
 
 def rehearsals(
     design: SurveyDesign, formula: Formulas, *, by: str | Sequence[str] | None = None, m: int = 20,
-    public_term: str | None = None, **given: Any,
+    public_term: str | None = None, least: int = 1, **given: Any,
 ) -> Iterator[Rehearsal]:  # fmt: skip
     """Check the arguments of :func:`expected_errors`, and return an iterator that releases one made-up file at a time.
 
@@ -143,6 +143,8 @@ def rehearsals(
     public_term : str, optional
         A term of the formula.  The population totals of its levels are public, and are those of each made-up file.  The
         files are the same as without this argument, so that the difference in accuracy is what the totals are worth.
+    least : int
+        Least number of made-up files.
 
     Raises
     ------
@@ -162,12 +164,12 @@ def rehearsals(
     def rehearsed(run: int) -> Rehearsal:
         made, more = _made_up(request, terms, run), {}
         if public_term is not None:
-            totals = made.frame.assign(total=made.weights).groupby(public_term, observed=True)["total"].sum().to_dict()
+            totals = pd.Series(made.weights).groupby(made.column(public_term).to_numpy()).sum().to_dict()
             more["population_totals"] = {**(given.get("population_totals") or {}), public_term: totals}
         measured = measure(made, formula, **(declared | more), seed=run)
         return Rehearsal(_compared(made, measured, names, m, run), _shares(measured))
 
-    return map(rehearsed, range(max(1, RUNS // len(request.schema))))
+    return map(rehearsed, range(max(least, RUNS // len(request.schema))))
 
 
 def pooled(found: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -187,20 +189,24 @@ def typical_ratios(errors: pd.DataFrame) -> dict[str, float]:
 
 
 def clear_change(before: Sequence[pd.DataFrame], after: Sequence[pd.DataFrame], statistic: str) -> bool:
-    """Return True if the standard errors of a statistic differ by more than chance between two lists of rehearsals.
+    """Return True if the ratios of standard errors of a statistic differ between two lists of rehearsals beyond chance.
 
-    Rehearsal r of the one list and rehearsal r of the other are of the same made-up file.  The mean change of the log
-    variance of the release is compared with its standard error over the files.
+    Rehearsal r of the one list and rehearsal r of the other are of the same made-up file.  The mean over cells of the
+    log of the ratio of variances is one number for each file; their mean is compared with 0 by a t test at level
+    ``BY_CHANCE``.  Cells that have no error in either list are left out.  Errors that become 0 are a clear change.
     """
-    squares = [
-        np.array([cells.loc[cells["statistic"] == statistic, "released"].mean() for cells in found])
-        for found in (before, after)
-    ]
-    many = min(map(len, squares))
-    if many < 2 or (squares[1][:many] == 0).all():
-        return many > 0 and bool((squares[1][:many] == 0).all())
-    change = np.log(squares[1][:many] / squares[0][:many])
-    return bool(abs(change.mean()) > CLEAR * change.std(ddof=1) / many**0.5)
+    changes = []
+    for first, second in zip(before, after, strict=False):
+        pair = [cells.loc[cells["statistic"] == statistic, "released"].to_numpy() for cells in (first, second)]
+        some = (pair[0] > 0) & (pair[1] > 0)
+        if not some.any():
+            return bool((pair[0] > 0).any())
+        changes.append(np.log(pair[1][some] / pair[0][some]).mean())
+    many = len(changes)
+    if many < 2:
+        return False
+    error = np.std(changes, ddof=1) / many**0.5
+    return bool(abs(np.mean(changes)) > t.isf(BY_CHANCE / 2, many - 1) * error)
 
 
 def _made_up(request: StrictRequest, terms: Sequence[Term], run: int) -> SurveyDesign:

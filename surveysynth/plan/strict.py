@@ -204,16 +204,14 @@ def expected_arguments(settings: Settings, design: SurveyDesign) -> dict[str, An
     return {name: value for name, value in given.items() if value is not None}
 
 
-def planned_rehearsals(
-    settings: Settings, design: SurveyDesign, public_term: str | None = None
-) -> Iterator[Rehearsal]:  # fmt: skip
+def planned_rehearsals(settings: Settings, design: SurveyDesign, **more: Any) -> Iterator[Rehearsal]:
     """Return an iterator that releases made-up files in place of the survey, and makes the tables of the plan.
 
-    If ``public_term`` is given, population totals of its levels are public (see :func:`rehearsals`).
+    ``more`` has further arguments of :func:`surveysynth.plan.expected_errors.rehearsals`.
     """
     given = expected_arguments(settings, design)
     by = [name for name in settings.tables.by or () if name not in given["outcomes"]]  # outcomes are confidential
-    return rehearsals(design, given.pop("formula"), by=by, m=settings.release.m or M, public_term=public_term, **given)
+    return rehearsals(design, given.pop("formula"), by=by, m=settings.release.m or M, **more, **given)
 
 
 def synthesis_arguments(settings: Settings, design: SurveyDesign, folder: Path) -> dict[str, Any]:

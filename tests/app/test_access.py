@@ -21,7 +21,7 @@ def access():
     return Access(inner, 8000)
 
 
-def asked(access, *headers, query="", kind="http"):
+def asked(access, *headers, query="", kind="http", path=None):
     """The messages of an answer."""
     sent = []
 
@@ -33,7 +33,7 @@ def asked(access, *headers, query="", kind="http"):
 
     scope = {
         "type": kind, "headers": [(name.encode(), value.encode()) for name, value in headers],
-        "query_string": query.encode(),
+        "query_string": query.encode(), "path": access.path if path is None else path,
     }  # fmt: skip
     asyncio.run(access(scope, receive, send))
     return sent
@@ -47,9 +47,10 @@ def cookie_of(access):
     sent = asked(access, HOST, query=f"token={access.token}")
     assert status(sent) == 303
     headers = dict(sent[0]["headers"])
-    assert headers[b"location"] == b"/"
+    assert headers[b"location"].decode() == access.path
     given = headers[b"set-cookie"].decode()
     assert "HttpOnly" in given and "SameSite=Lax" in given
+    assert f"Path={access.path}" in given and len(access.path) > 20  # no other port gets it
     return ("cookie", given.partition(";")[0])
 
 
@@ -82,7 +83,20 @@ def test_web_sockets_need_the_cookie_and_the_same_origin(access):
     assert status(asked(access, HOST, cookie, ("origin", "http://127.0.0.1:8000"), kind="websocket")) == 200
 
 
-@pytest.mark.parametrize("cookie", ["surveysynth_8000=x", "surveysynth_8000=", "=", "a b", "\u00e9"])
+def test_other_paths_show_nothing(access):
+    cookie = cookie_of(access)
+    for path in ("/", "/page/page.css", access.path.rstrip("/"), f"/x{access.path}"):
+        assert status(asked(access, HOST, cookie, path=path)) == 403
+    assert status(asked(access, HOST, cookie, path=f"{access.path}page/page.css")) == 200
+
+
+@pytest.mark.parametrize("other", ['other={"a":1}', "a[b]=1", "x", "surveysynth_old=1"])
+def test_cookies_of_other_programs_do_no_harm(access, other):
+    _, cookie = cookie_of(access)
+    assert status(asked(access, HOST, ("cookie", f"{other}; {cookie}"))) == 200
+
+
+@pytest.mark.parametrize("cookie", ["surveysynth=x", "surveysynth=", "=", "a b", "\u00e9"])
 def test_a_wrong_cookie_is_refused(access, cookie):
     assert status(asked(access, HOST, ("cookie", cookie))) == 403
 

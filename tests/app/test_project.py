@@ -1,6 +1,7 @@
 """The answers on the page are a plan, and a plan that is opened stays what it was."""
 
 import re
+import time
 import tomllib
 
 import numpy as np
@@ -10,12 +11,17 @@ import pytest
 pytest.importorskip("shiny")
 
 import surveysynth as ss
+from surveysynth.app import forecast as forecast_module
 from surveysynth.app import words
+from surveysynth.app.controls import Entry, plain
+from surveysynth.app.forecast import Forecast
 from surveysynth.app.page import ENTRIES, STEPS
-from surveysynth.app.project import Project, plain_sum
+from surveysynth.app.project import Project, totals_in
 from surveysynth.app.steps.file import USES
 from surveysynth.app.steps.outcomes import changed_facts
+from surveysynth.app.work import Work
 from surveysynth.choices import PRINTED
+from surveysynth.plan.expected_errors import expected_errors
 
 ME = object()
 
@@ -29,7 +35,7 @@ def folder(tmp_path, monkeypatch):
         "region": rng.choice(["north", "south"], n), "sex": rng.choice(["f", "m"], n),
         "stratum": np.arange(n) % 4, "our rent": rng.gamma(2.0, 300.0, n).round(),
         "income": rng.lognormal(7.0, 0.6, n).round(), "tenure": rng.choice(["own", "rent"], n),
-        "weight": rng.uniform(5.0, 15.0, n).round(2),
+        "wt": rng.uniform(5.0, 15.0, n).round(2),
     }).to_csv("survey.csv", index=False)  # fmt: skip
     return tmp_path
 
@@ -37,19 +43,18 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def project(folder):
     project = Project(folder / "plan.toml")
-    project.open(ME, "file", "survey.csv")
+    project.open(ME, "survey.csv")
     return project
 
 
 def answered(project):
     for column, use in {"region": "public", "sex": "public", "income": "synthesized", "tenure": "synthesized"}.items():
-        project.use(ME, column, column, use)
-    project.declare(ME, "income", "income", {"bounds": (0, 20_000)})
-    project.declare(ME, "tenure", "tenure", {"levels": ["own", "rent"]})
-    project.set(ME, "total", population_total=4_000.0)
-    project.set(ME, "epsilon", epsilon=4.0)
-    project.set(ME, "by", by=["sex"])
-    assert not project.faults
+        project.use(ME, column, use)
+    project.declare(ME, "income", {"bounds": (0, 20_000)})
+    project.declare(ME, "tenure", {"levels": ["own", "rent"]})
+    project.set(ME, population_total=4_000.0)
+    project.set(ME, epsilon=4.0)
+    project.set(ME, by=["sex"])
     return project
 
 
@@ -59,7 +64,7 @@ def saved(project):
 
 def test_a_file_alone_makes_a_plan_with_guessed_roles(project):
     assert project.guessed == {"weights", "strata"} and saved(project)["survey"]["strata"] == "stratum"
-    assert saved(project)["survey"] == {"file": "survey.csv", "weights": "weight", "strata": "stratum"}
+    assert saved(project)["survey"] == {"file": "survey.csv", "weights": "wt", "strata": "stratum"}
 
 
 def test_answers_become_formulas_and_declarations(project):
@@ -81,35 +86,106 @@ def test_a_plan_that_is_opened_again_asks_the_same(project):
     again = Project(project.path)
     assert (again.public, again.outcomes) == (["region", "sex"], ["income", "tenure"])
     assert again.settings == project.settings
-    again.set(ME, "title", title="Incomes")
+    again.set(ME, title="Incomes")
     before, after = saved(project) | {"release": None}, saved(again) | {"release": None}
     assert before == after
 
 
 def test_what_is_left_out_of_a_formula_stays_out(project):
     answered(project)
-    project.leave_out(ME, "tenure", "tenure", frozenset({"sex", "income"}))
+    project.leave_out(ME, "tenure", frozenset({"sex", "income"}))
     assert saved(project)["model"]["later"] == ["tenure ~ region"]
-    project.use(ME, "our rent", "our rent", "public")
+    project.use(ME, "our rent", "public")
     assert saved(project)["model"]["later"] == ["tenure ~ region + `our rent`"]
-    assert Project(project.path).unused["tenure"] == {"sex", "income"}
+    assert {"sex", "income"} <= Project(project.path).unused["tenure"]
 
 
-def test_a_formula_that_is_no_plain_sum_stays_as_it_is(project):
+FIXED = {
+    "a product": ('"income ~ region * sex"', '["tenure ~ region + sex + income"]'),
+    "two outcomes": ('"income + tenure ~ region"', "[]"),
+    "zeros": ('"tenure ~ region"', '[{formula = "income ~ region", name = "fbs", zeros = true}]'),
+    "a function": ('"income ~ C(sex) + region"', "[]"),
+    "a dot": ('"income ~ ."', "[]"),
+    "a category": ('"income ~ region + sex"', '["C(tenure) ~ region + sex"]'),
+}
+
+
+@pytest.mark.parametrize("kind", FIXED)
+def test_what_the_page_cannot_write_stays_as_it_is(project, kind):
+    first, later = FIXED[kind]
     answered(project)
-    text = project.path.read_text(encoding="utf-8").replace('"income ~ region + sex"', '"income ~ region * sex"')
+    text = re.sub('(?m)^formula = "[^"]*"', f"formula = {first}", project.path.read_text(encoding="utf-8"))
+    text = re.sub(r"(?m)^later = \[.*?\]", f"later = {later}", text)
+    if "tenure" not in first + later:
+        text = re.sub(r"\[outcomes\.tenure\]\n.*\n", "", text)
     project.path.write_text(text, encoding="utf-8")
+    before = saved(project)
     again = Project(project.path)
-    assert again.written == {"income": "region * sex"}
-    again.leave_out(ME, "tenure", "tenure", frozenset({"income"}))
-    assert saved(again)["model"]["formula"] == "income ~ region * sex"
-    assert saved(again)["model"]["later"] == ["tenure ~ region + sex"]
+    assert again.fixed
+    with pytest.raises(ss.InputError, match="changed in its file"):
+        again.use(ME, "sex", "out")
+    again.set(ME, title="Incomes")
+    assert saved(again)["model"]["formula"] == before["model"]["formula"]
+    assert saved(again)["model"].get("later", []) == before["model"]["later"]
+    assert saved(again)["privacy"] == before["privacy"] and saved(again)["outcomes"] == before["outcomes"]
+
+
+def test_other_mechanisms_stay_as_they_are(project):
+    answered(project)
+    project.use(ME, "tenure", "out")
+    project.declare(ME, "income", {})
+    project.set_any(ME, "privacy.mechanism", "pseudo-posterior")
+    assert project.fixed and saved(project)["privacy"]["mechanism"] == "pseudo-posterior"
+
+
+def test_a_file_that_was_edited_elsewhere_is_read_again(project):
+    answered(project)
+    text = project.path.read_text(encoding="utf-8").replace("epsilon = 4 ", "epsilon = 1 ")
+    project.path.write_text(text, encoding="utf-8")
+    project.set(ME, title="Incomes")
+    assert saved(project)["privacy"]["epsilon"] == 1 and saved(project)["release"]["title"] == "Incomes"
+    assert project.changed_by is None  # all tabs draw their questions anew
+
+
+def test_a_column_that_gets_a_role_in_the_design_is_no_outcome(project):
+    answered(project)
+    project.use(ME, "wt", "out")
+    project.set(ME, weights=None, unweighted=True)
+    project.use(ME, "wt", "public")
+    assert "wt" in saved(project)["model"]["formula"]
+    project.set(ME, weights="wt", unweighted=None)
+    assert "wt" not in saved(project)["model"]["formula"] and "wt" not in saved(project)["privacy"]["public"]
+
+
+def test_another_stratum_does_not_leave_the_guessed_one_public(project):
+    project.use(ME, "region", "public")
+    assert saved(project)["privacy"]["public"] == ["region", "stratum"]
+    project.set(ME, strata="sex")
+    assert saved(project)["privacy"]["public"] == ["region", "sex"]
+    again = Project(project.path)
+    again.use(ME, "income", "synthesized")
+    assert saved(again)["model"]["formula"] == "income ~ region"
+
+
+def test_an_outcome_that_goes_takes_its_entries_with_it(project):
+    answered(project)
+    project.set(ME, importance={"tenure": 2.0, "income": 3.0})
+    project.use(ME, "tenure", "out")
+    assert saved(project)["privacy"]["importance"] == {"income": 3}
+
+
+def test_a_file_without_a_header_line_shows_nobody(folder):
+    pd.DataFrame([["north", 42, 1655.35]] * 3).to_csv("bare.csv", index=False, header=False)
+    project = Project(folder / "plan.toml")
+    with pytest.raises(ss.InputError, match="header line") as refused:
+        project.open(ME, "bare.csv")
+    assert "north" not in str(refused.value) and "1655" not in str(refused.value) and not project.path.exists()
 
 
 def test_columns_that_change_their_use_leave_no_trace(project):
     answered(project)
-    project.use(ME, "tenure", "tenure", "out")
-    project.use(ME, "sex", "sex", "out")
+    project.use(ME, "tenure", "out")
+    project.use(ME, "sex", "out")
     plan = saved(project)
     assert "later" not in plan["model"] and plan["model"]["formula"] == "income ~ region"
     assert [*plan["outcomes"]] == ["income"] and "by" not in plan["tables"]
@@ -118,20 +194,21 @@ def test_columns_that_change_their_use_leave_no_trace(project):
 
 def test_a_refused_answer_changes_nothing_and_is_explained(project):
     before = saved(answered(project))
-    project.declare(ME, "low", "income", {"bounds": (5.0, 1.0)})
-    project.set(ME, "weights", weights="no such column")
-    project.set(ME, "epsilon", epsilon=-1.0)
+    for entries, why in [({"epsilon": -1.0}, "greater than 0"), ({"weights": "wages"}, "wages")]:
+        with pytest.raises(ss.InputError, match=why):
+            project.set(ME, **entries)
+    with pytest.raises(ss.InputError, match="bounds"):
+        project.declare(ME, "income", {"bounds": (5.0, 1.0)})
+    with pytest.raises(ss.InputError, match="backtick"):
+        project.use(ME, "a`b", "public")
     assert saved(project) == before
-    assert {*project.faults} == {"low", "weights", "epsilon"}
-    assert "greater than 0" in project.faults["epsilon"]
-    project.set(ME, "epsilon", epsilon=3.0)
-    assert "epsilon" not in project.faults
 
 
 def test_a_file_that_is_not_there_is_refused(folder):
     project = Project(folder / "plan.toml")
-    project.open(ME, "file", "nowhere.csv")
-    assert "nowhere.csv" in project.faults["file"] and project.plan is None and not project.path.exists()
+    with pytest.raises(ss.InputError, match=r"nowhere\.csv"):
+        project.open(ME, "nowhere.csv")
+    assert project.plan is None and not project.path.exists()
 
 
 def test_short_declarations_of_a_plan_move_to_the_outcomes(project):
@@ -141,8 +218,8 @@ def test_short_declarations_of_a_plan_move_to_the_outcomes(project):
     project.path.write_text(text, encoding="utf-8")
     again = Project(project.path)
     assert again.declared("income") == {"bounds": (0, 20_000)} and again.declared("tenure")["levels"] == ["own", "rent"]
-    again.declare(ME, "income", "income", again.declared("income") | {"round": 10.0})
-    assert not again.faults and "bounds" not in saved(again)["privacy"]
+    again.declare(ME, "income", again.declared("income") | {"round": 10.0})
+    assert "bounds" not in saved(again)["privacy"]
     assert saved(again)["outcomes"] == {
         "income": {"bounds": [0, 20_000], "round": 10}, "tenure": {"levels": ["own", "rent"]}
     }  # fmt: skip
@@ -154,49 +231,129 @@ def test_any_other_entry_can_be_set_and_removed(project):
         ("privacy.weight_bounds", "[0.1, 10]", ("privacy", "weight_bounds")),
         ("columns.sex.missing", "category", ("columns", "sex")),
     ]:
-        project.set_any(ME, "other", name, text)
-        assert at[1] in saved(project)[at[0]], project.faults
-        project.set_any(ME, "other", name, "")
+        project.set_any(ME, name, text)
+        assert at[1] in saved(project)[at[0]]
+        project.set_any(ME, name, "")
         assert at[1] not in saved(project)[at[0]] or not saved(project)[at[0]][at[1]]
-    project.set_any(ME, "other", "privacy.nothing", "1")
-    assert "privacy.nothing" in project.faults["other"]
+    with pytest.raises(ss.InputError, match=r"privacy\.nothing"):
+        project.set_any(ME, "privacy.nothing", "1")
 
 
 def test_public_totals_are_read_from_lines(project):
     answered(project)
     assert project.levels_with_totals(10) == {"region": ["north", "south"], "sex": ["f", "m"]}
-    project.set_totals(ME, "sex", "sex", "f = 2 100\nm = 1,900\n")
+    project.set_totals(ME, "sex", "f = 2 100\nm = 1,900\n")
     assert saved(project)["privacy"]["population_totals"] == {"sex": {"f": 2_100, "m": 1_900}}
-    for wrong in ("f = 2100\nm = ", "f = many\nm = 1900", "f 2100\nm 1900"):
-        project.set_totals(ME, "sex", "sex", wrong)
-        assert "level = total" in project.faults["sex"], wrong
-    project.set_totals(ME, "sex", "sex", "f = \nm = ")
+    project.set_totals(ME, "sex", "f = \nm = ")
     assert "population_totals" not in saved(project)["privacy"]
+
+
+@pytest.mark.parametrize(
+    ("written", "total"),
+    [
+        ("812000", 812_000), ("812 000", 812_000), ("812.000", 812_000), ("1,812,000", 1_812_000),
+        ("1'812'000", 1_812_000), ("812000.5", 812_000.5),
+    ],
+)  # fmt: skip
+def test_totals_as_people_write_them(written, total):
+    assert totals_in(f"north = {written}") == {"north": total}
+    assert totals_in(f"a = b = {written}") == {"a = b": total}
+
+
+@pytest.mark.parametrize("wrong", ["812000,5", "8,12", "1,812.000", "many", "-5", "north"])
+def test_totals_that_say_two_things_are_refused(wrong):
+    with pytest.raises(ss.InputError, match="level = total"):
+        totals_in(f"north = {wrong}\nsouth = 5")
 
 
 def test_a_ledger_is_made_where_the_plan_names_it(project):
     answered(project)
-    project.set(ME, "ledger", ledger="budget.jsonl")
-    project.set(ME, "survey", survey="labour force")
-    project.create_ledger(ME, "create")
-    assert not project.faults and project.plan.ledger.spent.blank == 0
+    project.set(ME, ledger="budget.jsonl")
+    project.set(ME, survey="labour force")
+    project.create_ledger(ME)
+    assert project.plan.ledger.spent.blank == 0
 
 
 def test_one_end_of_the_bounds_declares_nothing():
-    assert changed_facts({"zeros": True}, "bounds", ["0", ""]) == {"zeros": True, "bounds": None}
+    with pytest.raises(ss.InputError, match="both bounds"):
+        changed_facts({"zeros": True}, "bounds", ["0", ""])
+    assert changed_facts({"zeros": True, "bounds": (0.0, 1.0)}, "bounds", ["", ""]) == {"zeros": True, "bounds": None}
     assert changed_facts({}, "bounds", ["0", "10"]) == {"bounds": (0.0, 10.0)}
     assert changed_facts({}, "levels", " a \n\nb ") == {"levels": ["a", "b"]}
 
 
 @pytest.mark.parametrize(
-    ("right", "columns"),
+    ("entry", "answer", "value"),
     [
-        ("region + sex", ["region", "sex"]), ("1", []), ("`our rent` + sex", ["our rent", "sex"]), ("region*sex", None),
-        (".", None), ("log(age)", None), ("C(age)", None), ("region + region:sex", None), ("sex - 1", None),
+        (Entry("privacy.epsilon", "number"), 0, 0), (Entry("privacy.epsilon", "number"), None, None),
+        (Entry("tables.cv_limit", "percent"), 33.3, 0.333), (Entry("survey.unweighted", "yes"), False, None),
+        (Entry("survey.psu", "columns"), ["a", ""], ["a"]), (Entry("survey.weights", "column"), "", None),
+        (Entry("survey.replicate_weights", "list"), "a1, a2", ["a1", "a2"]),
     ],
 )  # fmt: skip
-def test_plain_sums(right, columns):
-    assert plain_sum(right) == columns
+def test_answers_become_entries(entry, answer, value):
+    assert entry.entered(answer) == value
+
+
+def test_the_second_stage_alone_is_refused():
+    with pytest.raises(ss.InputError, match="first stage"):
+        Entry("survey.psu", "columns").entered(["", "b"])
+
+
+@pytest.mark.parametrize(("number", "text"), [(2e4, "20000"), (1.5e-12, "1.5e-12"), (0.1, "0.1"), (1e9, "1000000000")])
+def test_numbers_are_written_in_full(number, text):
+    assert plain(number) == text
+
+
+@pytest.mark.slow
+def test_forecasts_come_from_public_facts_alone(project, monkeypatch):
+    """Another file with the same public columns gives the same forecast."""
+    monkeypatch.setattr(forecast_module, "BUDGETS", (4.0, 20.0))
+    found, frame = [], pd.read_csv("survey.csv")
+    for factor in (1.0, 3.0):
+        frame.assign(income=(frame["income"] * factor).clip(upper=19_000)).to_csv("survey.csv", index=False)
+        made = answered(Project(project.path)) if factor == 1.0 else Project(project.path)
+        made.use(ME, "tenure", "out")
+        forecast = Forecast()
+        forecast.ask(made.plan, 4.0)
+        while not forecast.finished:
+            time.sleep(0.1)
+        assert not forecast.fault
+        found.append((forecast.errors(4.0), forecast.shares(4.0), forecast.savings(4.0)))
+        assert {*forecast.savings(4.0)} == {"region", "sex"} and forecast.errors(20.0) is not None
+    pd.testing.assert_frame_equal(found[0][0], found[1][0])
+    pd.testing.assert_frame_equal(found[0][1], found[1][1])
+    assert found[0][2] == found[1][2]
+    expected = expected_errors(made.plan.design, "income ~ region + sex", by="sex", epsilon=4.0, population_total=4_000,
+                               bounds=(0, 20_000), m=20)  # fmt: skip
+    pd.testing.assert_frame_equal(found[1][0], expected)
+
+
+def test_what_is_compared_is_what_was_released(project):
+    answered(project)
+    project.use(ME, "tenure", "out")
+    work = Work()
+    work.release(project.plan, overwrite=False)
+    finished(work)
+    assert not work.faults, work.faults
+    frame = pd.read_csv("survey.csv")
+    frame.assign(income=frame["income"] * 2).to_csv("other.csv", index=False)
+    project.set(ME, file="other.csv")
+    work.compare()
+    finished(work)
+    assert work.found["compare"].cells["holds"].dropna().mean() > 0.8  # with the file that was released
+    frame.assign(income=frame["income"] * 2).to_csv("survey.csv", index=False)
+    work.dossier(project.path)
+    finished(work)
+    assert "changed since the release" in work.faults["dossier"]
+    work.release(project.plan, overwrite=False)  # refused: the folder is taken
+    finished(work)
+    assert "survey-release" in work.faults["release"] and "compare" in work.found and "release" in work.found
+
+
+def finished(work):
+    while work.doing:
+        time.sleep(0.05)
 
 
 def test_every_word_has_three_languages_and_the_same_parts():

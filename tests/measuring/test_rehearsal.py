@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import surveysynth as ss
+from surveysynth.plan.expected_errors import clear_change, pooled, rehearsals
 
 PUBLIC = {"bounds": (0, 20_000), "population_total": 29_501}
 FORMULA, BOTH = "income ~ education", "income ~ division + education"  # strata are divisions
@@ -78,3 +79,49 @@ def test_a_plan_tells_and_releases_what_is_measured(sample):
     assert "by releases of made-up files" in " ".join(str(said).split())
     release = plan.set(m=4).release()
     assert release.m == 4 and release.measured is not None and release.privacy.mechanism == "noisy tables"
+
+
+def test_public_totals_of_made_up_files_leave_everything_else_as_it_is(sample):
+    given = {"by": "education", "epsilon": 5.0, **PUBLIC}
+    one, other = (next(rehearsals(sample, BOTH, **given, **more)) for more in ({}, {"public_term": "education"}))
+    keys = ["education", "statistic", "own"]
+    pd.testing.assert_frame_equal(one.cells[keys], other.cells[keys])  # the same file
+    counts = [each.cells.loc[each.cells["statistic"] == "count", "released"] for each in (one, other)]
+    assert (counts[0] > 0).all() and (counts[1] == 0).all()
+    assert clear_change([one.cells], [other.cells], "count")
+    assert not clear_change([other.cells] * 4, [other.cells] * 4, "count")  # no error before, and none after
+
+
+def test_shares_are_of_the_whole_budget(sample):
+    """Laplace noise: each table's share is its epsilon, whose sum is asked for."""
+    first = next(rehearsals(sample, BOTH, epsilon=5.0, **PUBLIC))
+    assert first.shares["share"].sum() == pytest.approx(1, rel=1e-12)
+    assert {"income", "survey weight"} == {*first.shares["variable"]}
+    gaussian = next(rehearsals(sample, BOTH, epsilon=5.0, delta=1e-10, **PUBLIC))
+    assert gaussian.shares["share"].sum() == pytest.approx(1, rel=1e-12)
+
+
+def made_up(changes, cells):
+    """Rehearsals whose log variances change by given numbers, the same ones in every cell but for noise."""
+    rng = np.random.default_rng(len(changes))
+    frames = []
+    for change in changes:
+        before = pd.DataFrame({"statistic": "mean", "released": rng.gamma(3.0, size=cells)})
+        frames.append((before, before.assign(released=before["released"] * np.exp(change))))
+    return [list(side) for side in zip(*frames, strict=True)]
+
+
+@pytest.mark.parametrize("files", [2, 4])
+def test_a_change_by_chance_is_seldom_called_clear(files):
+    """In 1% of cases, whatever the number of files; by a rule of three standard errors it would be 20% and 6%."""
+    rng, many = np.random.default_rng(11), 1_000
+    clear = sum(clear_change(*made_up(rng.standard_normal(files), 3), "mean") for _ in range(many))
+    assert abs(clear - 0.01 * many) < 4 * (0.01 * 0.99 * many) ** 0.5
+    assert clear_change(*made_up([-1.0, -1.01, -0.99, -1.0], 3), "mean")
+
+
+def test_pooled_ratios_are_roots_of_mean_squares():
+    one = pd.DataFrame({"sex": ["f"], "statistic": ["mean"], "own": [1.0], "released": [4.0], "estimate": [10.0]})
+    cells = [one, one.assign(released=12.0)]
+    assert pooled(cells)["ratio"].tolist() == [8**0.5]
+    assert pooled(cells)["cv"].tolist() == [8**0.5 / 10]

@@ -50,6 +50,7 @@ function show(step) {
     if (each.dataset.step === step) each.setAttribute("aria-current", "step");
     else each.removeAttribute("aria-current");
   window.scrollTo(0, 0);
+  document.querySelector(`#step-${step} h2`).focus({ preventScroll: true });
   if (window.Shiny && Shiny.setInputValue) Shiny.setInputValue("step", step);
 }
 
@@ -61,7 +62,7 @@ $(document).on("shiny:connected", () => {
       const text = faults[place.id.slice("fault-".length)] || "";
       if (place.textContent !== text) place.textContent = text;
       const input = document.getElementById(place.id.slice("fault-".length));
-      if (input) input.toggleAttribute("aria-invalid", text !== "");
+      if (input) input.setAttribute("aria-invalid", text !== "");
     }
   });
 });
@@ -69,8 +70,17 @@ $(document).on("shiny:connected", () => {
 $(document).on("shiny:disconnected", () => { document.getElementById("gone").hidden = false; });
 
 // a part of the page that is drawn anew leaves the keyboard where it was
-let focused = null;
-$(document).on("shiny:value", () => { focused = document.activeElement && document.activeElement.id; });
+let focused = null, written = null;
+$(document).on("shiny:value", () => {
+  const element = document.activeElement;
+  if (!element || !element.id) return;
+  focused = element.id;
+  written = "defaultValue" in element && element.value !== element.defaultValue ? element.value : null;
+});
 $(document).on("shiny:bound", () => {
-  if (focused && document.activeElement === document.body) document.getElementById(focused)?.focus();
+  if (!focused || document.activeElement !== document.body) return;
+  const element = document.getElementById(focused);
+  if (!element) return;
+  element.focus();
+  if (written !== null && ["text", "number", "textarea"].includes(element.type)) element.value = written;
 });

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import pandas as pd
 from htmltools import HTML, Tag, TagList, tags
 from shiny import reactive, render, ui
 
+from ...errors import InputError
 from ...plan.expected_errors import WORTH_LITTLE
+from ...plan.strict import epsilon_before, is_strict
 from ...publication.footnotes import most_guessed
 from ..controls import Entry, lines, number, place_of, plain
 from ..forecast import BUDGETS
@@ -51,38 +54,33 @@ def serve(tab: Tab) -> None:
         """Compute expected errors as soon as somebody looks at this step."""
         tab.changed()
         plan = project.plan
-        if input.step() == "budget" and plan is not None and not _lacking(project):
+        if input.step() == "budget" and plan is not None and not _unforeseen(project, words):
             forecast.ask(plan, epsilon())
 
     @render.ui
-    def budget_guess() -> Tag:
+    def budget_guess() -> Tag | None:
         tab.changed()
-        most, _ = most_guessed(epsilon())
-        return tags.div(
-            tags.h3(words("guess.title")), tags.p(words("guess.text", most=most, epsilon=f"{epsilon():g}")),
-            _guess_bar(float(most), words), class_="public",
-        )  # fmt: skip
+        return None if project.plan is None else _guess(project, epsilon(), words)
 
     @render.ui
     def budget_state() -> Tag | None:
         tab.changed()
-        if lacking := _lacking(project):
-            listed = [tags.li(tags.code(entry), f": {what}") for entry, what in lacking.items()]
-            return tags.div(tags.p(words("budget.lacking")), tags.ul(*listed), class_="note")
+        if unforeseen := _unforeseen(project, words):
+            return unforeseen
         if forecast.fault:
-            return tags.p(forecast.fault, class_="fault", role="alert")
+            return tags.p(forecast.fault, class_="fault", role="alert", lang="en")
         return tags.p(words("budget.done" if forecast.finished else "budget.busy"), class_="note", role="status")
 
     @render.ui
     def budget_cells() -> Tag | TagList | None:
         tab.changed()
-        errors = None if _lacking(project) else forecast.errors(epsilon())
+        errors = None if _unforeseen(project, words) else forecast.errors(epsilon())
         return None if errors is None else _cells(errors, project, words)
 
     @render.ui
     def budget_shares() -> Tag | None:
         tab.changed()
-        shares = None if _lacking(project) else forecast.shares(epsilon())
+        shares = None if _unforeseen(project, words) else forecast.shares(epsilon())
         return None if shares is None else _shares(shares, words)
 
     @render.ui
@@ -102,7 +100,7 @@ def serve(tab: Tab) -> None:
     @render.ui
     def budget_savings() -> Tag | None:
         tab.changed()
-        return None if _lacking(project) else _savings(forecast.savings(epsilon()), words)
+        return None if _unforeseen(project, words) else _savings(forecast.savings(epsilon()), words)
 
     @render.ui
     def budget_totals() -> Tag | None:
@@ -115,31 +113,49 @@ def serve(tab: Tab) -> None:
         values = _budgets(project.settings.privacy.epsilon)
         at = int(input.budget()["value"])
         if 0 <= at < len(values):
-            place = place_of("entry", "privacy.epsilon")
-            tab.change(place, lambda me: project.set(me, place, epsilon=values[at]), anew=False)
+            tab.change(place_of("entry", "privacy.epsilon"), lambda me: project.set(me, epsilon=values[at]))
 
     @reactive.effect
     @reactive.event(input.importance)
     def _() -> None:
         name, value = input.importance()["key"], input.importance()["value"]
-        place = place_of("importance", name)
         given = {**(project.settings.privacy.importance or {}), name: value}
         kept = {name: each for name, each in given.items() if each not in (None, 1)}
-        tab.change(place, lambda me: project.set(me, place, importance=kept or None), anew=False)
+        tab.change(place_of("importance", name), lambda me: project.set(me, importance=kept or None))
 
     @reactive.effect
     @reactive.event(input.totals)
     def _() -> None:
         column, written = input.totals()["key"], input.totals()["value"]
-        place = place_of("totals", column)
-        tab.change(place, lambda me: project.set_totals(me, place, column, written), anew=False)
+        tab.change(place_of("totals", column), lambda me: project.set_totals(me, column, written), anew=True)
 
 
-def _lacking(project: Project) -> dict[str, str]:
-    """Return what the plan lacks before errors can be expected.  An epsilon is not needed."""
+def _unforeseen(project: Project, words: Words) -> Tag | None:
+    """Say why errors cannot be foretold, if they cannot.  An epsilon is not needed."""
     if project.plan is None:
-        return {"survey.file": ""}
-    return {entry: what for entry, what in project.plan.lacking.items() if entry != "privacy.epsilon"}
+        return tags.p(words("plan.none"), class_="note")
+    if not is_strict(project.settings):
+        return tags.p(words("budget.strict"), class_="note")
+    lacking = {entry: what for entry, what in project.plan.lacking.items() if entry != "privacy.epsilon"}
+    listed = [tags.li(tags.code(entry), f": {what}", lang="en") for entry, what in lacking.items()]
+    return tags.div(tags.p(words("budget.lacking")), tags.ul(*listed), class_="note") if listed else None
+
+
+def _guess(project: Project, epsilon: float, words: Words) -> Tag | None:
+    """Say how often an intruder guesses right before a strict release, and at most after it."""
+    settings = project.settings
+    if not is_strict(settings):
+        return None
+    with suppress(InputError):  # where the earlier year's folder is not there, the check says so
+        epsilon += epsilon_before(settings, project.path.parent)
+    (most, weak), delta = most_guessed(epsilon), settings.privacy.delta
+    text = words("guess.text", most=most, epsilon=f"{epsilon:g}", unit=settings.privacy.unit or words("guess.record"))
+    more = [words("guess.weak")] if weak else []
+    more += [words("guess.delta", delta=f"{delta:g}")] if delta else []
+    return tags.div(
+        tags.h3(words("guess.title")), tags.p(text), _guess_bar(float(most), words), *(tags.p(each) for each in more),
+        class_="public",
+    )  # fmt: skip
 
 
 def _budgets(chosen: float | None) -> list[float]:
@@ -179,7 +195,8 @@ def _cells(errors: pd.DataFrame, project: Project, words: Words) -> TagList:
     by = [str(c) for c in errors if c not in ("outcome", "statistic", "category", "ratio", "cv")]
     kinds = [str(c) for c in ("outcome", "statistic") if c in errors]
     above, worthless = int((errors["cv"] > limit).sum()), int((errors["ratio"] > WORTH_LITTLE).sum())
-    summary = words("cells.summary", cells=len(errors), above=above, limit=f"{limit:.0%}", worthless=worthless,
+    line = f"{100 * limit:g}%"
+    summary = words("cells.summary", cells=len(errors), above=above, limit=line, worthless=worthless,
                     times=f"{WORTH_LITTLE:g}")  # fmt: skip
     blocks = []
     for names, rows in errors.head(MOST).groupby(kinds, sort=False):
@@ -187,9 +204,9 @@ def _cells(errors: pd.DataFrame, project: Project, words: Words) -> TagList:
         title = f"{words(f'statistic.{statistic}')}{': ' + str(outcome[0]) if outcome else ''}"
         blocks.append(_block(title, rows, by, limit, words))
     given = project.settings.tables.cv_limit is not None
-    unset = None if given else tags.p(words("cells.usual", limit=f"{USUAL:.0%}"), class_="help")
+    unset = None if given else tags.p(words("cells.usual", limit=line), class_="help")
     more = tags.p(words("cells.more", most=MOST), class_="help") if len(errors) > MOST else None
-    legend = tags.p(words("cells.legend", limit=f"{limit:.0%}"), class_="help")
+    legend = tags.p(words("cells.legend", limit=line), class_="help")
     return TagList(tags.h3(words("cells.title")), tags.p(summary, class_="note"), legend, unset, *blocks, more)
 
 
@@ -200,7 +217,7 @@ def _block(title: str, rows: pd.DataFrame, by: Sequence[str], limit: float, word
         name = " x ".join([*(str(row[c]) for c in by), *([str(row["category"])] if row.get("category") else [])])
         own, cv = row["cv"] / row["ratio"] if row["ratio"] else math.nan, row["cv"]
         mark = words("cells.above") if cv > limit else ""
-        text = words("cells.row", cv=f"{cv:.1%}", own="" if math.isnan(own) else f"{own:.1%}")
+        text = words("cells.known") if math.isnan(own) else words("cells.row", cv=f"{cv:.1%}", own=f"{own:.1%}")
         made.append(tags.tr(
             tags.th(name or words("cells.all"), scope="row"), tags.td(_bar(cv, own, limit, most)), tags.td(text),
             tags.td(tags.strong(mark)),

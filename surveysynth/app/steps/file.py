@@ -62,17 +62,16 @@ def serve(tab: Tab) -> None:
     @reactive.effect
     @reactive.event(input.file)
     def _() -> None:
-        place, path = place_of("file", ""), str(input.file()["value"]).strip()
+        path = str(input.file()["value"]).strip()
         if path and path != project.settings.survey.file:
-            tab.change(place, lambda me: project.open(me, place, path), anew=True)
+            tab.change(place_of("file", ""), lambda me: project.open(me, path), anew=True)
 
     @reactive.effect
     @reactive.event(input.use)
     def _() -> None:
         column, what = input.use()["key"], input.use()["value"]
         if column in project.columns and what in USES:
-            place = place_of("use", column)
-            tab.change(place, lambda me: project.use(me, place, column, what), anew=True)
+            tab.change(place_of("use", column), lambda me: project.use(me, column, what), anew=True)
 
 
 def _columns(project: Project, words: Words) -> TagList:
@@ -82,17 +81,29 @@ def _columns(project: Project, words: Words) -> TagList:
         words("columns.filter"), " ", tags.input(type="search", id="filter"), class_="filter"
     ) if len(rows) >= MANY else None  # fmt: skip
     return TagList(
-        tags.h3(words("columns.title")), tags.p(words("columns.help"), class_="help"), search,
-        tags.div(tags.table(tags.thead(head), tags.tbody(*rows)), class_="scroll", tabindex="0"),
+        tags.h3(words("columns.title")), tags.p(words("columns.help"), class_="help"), *_fixed(project, words), search,
+        tags.div(
+            tags.table(tags.thead(head), tags.tbody(*rows)), class_="scroll", tabindex="0", role="region",
+            aria_label=words("columns.title"),
+        ),
     )  # fmt: skip
 
 
+def _fixed(project: Project, words: Words) -> list[Tag]:
+    """Show the formulas that the page does not change."""
+    if not project.fixed:
+        return []
+    return [tags.p(words("fixed"), class_="note"), tags.pre("\n".join(project.formulas), lang="en")]
+
+
 def _row(column: str, project: Project, words: Words) -> Tag:
-    role = _role(column, project)
+    role = project.role(column)
+    chosen = "public" if column in project.public else "synthesized" if column in project.outcomes else "out"
     if role == "weight":
-        cell: Tag | TagList = TagList(words("role.weight"))
+        cell = TagList(words("role.weight"))
+    elif project.fixed:
+        cell = TagList(words("role.design" if role and chosen == "out" else f"use.{chosen}"))
     else:
-        chosen = "public" if column in project.public else "synthesized" if column in project.outcomes else "out"
         named = {use: words(f"use.{use}") for use in USES if not (role and use == "synthesized")}
         named |= {"out": words("role.design")} if role else {}
         place = place_of("use", column)
@@ -103,18 +114,10 @@ def _row(column: str, project: Project, words: Words) -> Tag:
     return tags.tr(tags.th(column, label, scope="row"), tags.td(cell), data_column=project.called(column))
 
 
-def _role(column: str, project: Project) -> str:
-    """Return "weight" for the survey weight, "design" for strata, PSUs and the like, or an empty text."""
-    survey, unit = project.settings.survey, project.settings.privacy.unit
-    if column in (survey.weights, survey.probs):
-        return "weight"
-    return "design" if column in (survey.strata, *(survey.psu or ()), *(survey.fpc or ()), unit) else ""
-
-
 def _published(project: Project, words: Words) -> Tag:
     """List what is published as it is, with other labels, synthesized, and not at all."""
     weight = project.settings.survey.weights or project.settings.survey.probs
-    design = [c for c in project.columns if _role(c, project) == "design" and c not in project.public]
+    design = [c for c in project.columns if project.role(c) == "design" and c not in project.public]
     synthetic = [*project.outcomes, *([weight] if weight and project.settings.model.weight is None else [])]
     as_is = [*project.public, *([weight] if weight and project.settings.model.weight else [])]
     rest = len({*project.columns} - {*as_is, *design, *synthetic})

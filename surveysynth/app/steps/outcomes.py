@@ -8,12 +8,14 @@ from typing import Any
 from htmltools import Tag, TagList, tags
 from shiny import reactive, render, ui
 
+from ...errors import InputError
 from ..controls import check, checks, choice, fault_place, lines, number, pair, place_of
 from ..project import Project
 from ..tab import Tab
 from ..words import Words
 
 FACTS = "bounds", "zeros", "missing", "whole", "round", "levels", "kind"
+OF_BOTH = "missing", "applies", "elsewhere"  # facts that numbers and categories have
 AS_KEY = re.compile(r"(\d+):(\w+)")  # the outcome's place in the sequence, and the fact that is asked for
 
 
@@ -41,12 +43,17 @@ def serve(tab: Tab) -> None:
         if fact not in FACTS:
             return
         value, place = input.fact()["value"], place_of("fact", input.fact()["key"])
-        if fact == "kind":
-            kinds[outcome] = value
-            facts = {"missing": project.declared(outcome).get("missing")}
-        else:
-            facts = changed_facts(project.declared(outcome), fact, value)
-        tab.change(place, lambda me: project.declare(me, place, outcome, facts), anew=fact == "kind")
+
+        def change(me: object) -> None:
+            facts = project.declared(outcome)
+            if fact == "kind":
+                kinds[outcome] = value
+                facts = {name: each for name, each in facts.items() if name in OF_BOTH}
+            else:
+                facts = changed_facts(facts, fact, value)
+            project.declare(me, outcome, facts)
+
+        tab.change(place, change, anew=fact == "kind")
 
     @reactive.effect
     @reactive.event(input.depends)
@@ -54,9 +61,9 @@ def serve(tab: Tab) -> None:
         outcome, _ = _asked(input.depends()["key"], project)
         if not outcome:
             return
-        place = place_of("depends", input.depends()["key"])
         left_out = frozenset(project.before(outcome)) - {*input.depends()["value"]}
-        tab.change(place, lambda me: project.leave_out(me, place, outcome, left_out), anew=False)
+        place = place_of("depends", input.depends()["key"])
+        tab.change(place, lambda me: project.leave_out(me, outcome, left_out))
 
 
 def _asked(key: str, project: Project) -> tuple[str, str]:
@@ -66,10 +73,12 @@ def _asked(key: str, project: Project) -> tuple[str, str]:
 
 
 def changed_facts(declared: dict[str, Any], fact: str, value: Any) -> dict[str, Any]:
-    """Return the public facts about an outcome after one answer."""
+    """Return the public facts about an outcome after one answer.  Raise InputError if only one bound is given."""
     if fact == "bounds":
         ends = [float(each) for each in value if each != ""]
-        return declared | {"bounds": tuple(ends) if len(ends) == 2 else None}
+        if len(ends) == 1:
+            raise InputError("give both bounds")
+        return declared | {"bounds": tuple(ends) or None}
     if fact == "levels":
         return declared | {"levels": [line.strip() for line in value.splitlines() if line.strip()] or None}
     if fact == "missing":
@@ -121,9 +130,9 @@ def _question(i: int, fact: str, words: Words) -> dict[str, Any]:
 
 
 def _depends(i: int, outcome: str, project: Project, words: Words) -> Tag:
-    """Ask on which columns an outcome depends, or show its formula if that is no plain sum of columns."""
-    if outcome in project.written:
-        return tags.p(words("depends.written"), " ", tags.code(f"{outcome} ~ {project.written[outcome]}"))
+    """Ask on which columns an outcome depends, unless the page leaves formulas as they are."""
+    if project.fixed:
+        return tags.p(words("fixed"), class_="help")
     may = project.before(outcome)
     used = [column for column in may if column not in project.unused.get(outcome, frozenset())]
     return checks(

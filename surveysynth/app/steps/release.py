@@ -6,11 +6,12 @@ from htmltools import Tag, TagList, tags
 from shiny import reactive, render, ui
 
 from ...errors import SurveySynthError
+from ...plan.words_of_plans import in_words_of_plans
 from ..controls import Entry, button, check, fault_place, place_of
 from ..project import Project
 from ..tab import Tab
 from ..words import Words
-from ..work import CHECK, COMPARE, DOSSIER, RELEASE, Work
+from ..work import CHECK, COMPARE, DOSSIER, RELEASE, Made, Work
 
 ENTRIES = (
     Entry("release.folder"), Entry("release.m", "number"), Entry("privacy.ledger"), Entry("privacy.survey"),
@@ -31,7 +32,19 @@ def panel(words: Words) -> Tag:
 def serve(tab: Tab) -> None:
     """Show the step, and hear its answers."""
     project, words, input, work = tab.project, tab.words, tab.input, tab.work
-    agreed: reactive.Value[dict[str, bool]] = reactive.Value({})
+    agreed: reactive.Value[dict[str, str]] = reactive.Value({})  # the plan's text that was agreed to, by question
+    planned = reactive.Value(project.text)
+
+    @reactive.effect
+    def _planned() -> None:
+        """Ask for agreement anew when the plan has changed, in any tab."""
+        tab.changed()
+        with reactive.isolate():
+            if planned() != project.text:
+                planned.set(project.text)
+
+    def agrees(question: str) -> bool:
+        return agreed().get(question) == project.text
 
     @render.ui
     def release_entries() -> Tag:
@@ -50,7 +63,7 @@ def serve(tab: Tab) -> None:
 
     @render.ui
     def release_make() -> TagList | None:
-        tab.drawn()
+        tab.drawn(), planned()
         if project.plan is None:
             return None
         epsilon = project.settings.privacy.epsilon
@@ -65,7 +78,7 @@ def serve(tab: Tab) -> None:
     @render.ui
     def release_button() -> Tag:
         tab.changed()
-        ready = agreed().get("spent", False) and not work.doing and project.plan is not None
+        ready = agrees("spent") and not work.doing and project.plan is not None
         return button(words("release.button"), send="do", key=RELEASE, main=True, disabled=not ready)
 
     @render.ui
@@ -96,13 +109,13 @@ def serve(tab: Tab) -> None:
     @reactive.effect
     @reactive.event(input.agree)
     def _() -> None:
-        agreed.set(agreed() | {input.agree()["key"]: bool(input.agree()["value"])})
+        question, yes = input.agree()["key"], bool(input.agree()["value"])
+        agreed.set(agreed() | {question: project.text if yes else ""})
 
     @reactive.effect
     @reactive.event(input.create)
     def _() -> None:
-        place = place_of("create", "")
-        tab.change(place, lambda me: project.create_ledger(me, place), anew=False)
+        tab.change(place_of("create", ""), project.create_ledger)
 
     @reactive.effect
     @reactive.event(input.do)
@@ -112,10 +125,14 @@ def serve(tab: Tab) -> None:
             return
         if what == CHECK:
             work.check(plan)
-        elif what == RELEASE and agreed().get("spent"):
-            work.release(plan, overwrite=agreed().get("overwrite", False))
-        elif what in (COMPARE, DOSSIER) and RELEASE in work.found:
-            work.compare(plan) if what == COMPARE else work.dossier(plan, project.path)
+        elif what == RELEASE and agrees("spent"):
+            work.release(plan, overwrite=agrees("overwrite"))
+            agreed.set({})
+            tab.redraw()  # the agreement was for one release
+        elif what == COMPARE and RELEASE in work.found:
+            work.compare()
+        elif what == DOSSIER and RELEASE in work.found:
+            work.dossier(project.path)
 
 
 def _ledger(project: Project, words: Words) -> Tag | None:
@@ -123,11 +140,12 @@ def _ledger(project: Project, words: Words) -> Tag | None:
     privacy = project.settings.privacy
     if project.plan is None or privacy.ledger is None or privacy.survey is None:
         return None
+    if not (project.path.parent / privacy.ledger).exists():
+        return tags.div(button(words("ledger.create"), send="create"), fault_place(place_of("create", "")))
     try:
-        return tags.pre(str(project.plan.ledger))
+        return tags.pre(str(project.plan.ledger), lang="en")
     except SurveySynthError as error:
-        make = button(words("ledger.create"), send="create")
-        return tags.div(tags.p(str(error), class_="note"), make, fault_place(place_of("create", "")))
+        return tags.p(in_words_of_plans(str(error)), class_="fault", role="alert", lang="en")
 
 
 def _check(project: Project, work: Work, words: Words) -> TagList:
@@ -135,28 +153,28 @@ def _check(project: Project, work: Work, words: Words) -> TagList:
     offer = button(words("check.button"), send="do", key=CHECK, disabled=bool(work.doing) or project.plan is None)
     shown: list[Tag] = [tags.h3(words("check.title")), tags.p(words("check.help"), class_="help"), tags.p(offer)]
     if CHECK in work.faults:
-        shown.append(tags.pre(work.faults[CHECK], class_="fault", role="alert"))
+        shown.append(tags.pre(work.faults[CHECK], class_="fault", role="alert", lang="en"))
     if CHECK in work.found:
         preview = work.found[CHECK]
-        warnings = [tags.li(each) for each in preview.warnings] or [tags.li(words("check.none"))]
+        warnings = [tags.li(each, lang="en") for each in preview.warnings] or [tags.li(words("check.none"))]
         shown += [tags.p(tags.strong(words("check.warnings"))), tags.ul(*warnings), _details(words, str(preview))]
     return TagList(*shown)
 
 
 def _details(words: Words, text: str) -> Tag:
-    return tags.details(tags.summary(words("check.all")), tags.pre(text))
+    return tags.details(tags.summary(words("check.all")), tags.pre(text, lang="en"))
 
 
 def _made(work: Work, words: Words) -> Tag | None:
     """Show the folder of the release, its guarantee, and its files."""
-    if RELEASE in work.faults:
-        return tags.pre(work.faults[RELEASE], class_="fault", role="alert")
+    fault = tags.pre(work.faults[RELEASE], class_="fault", role="alert", lang="en") if RELEASE in work.faults else None
     if RELEASE not in work.found:
-        return None
-    place, idle = work.found[RELEASE], not work.doing
+        return fault
+    made: Made = work.found[RELEASE]
+    place, idle = made.place, not work.doing
     tables = [name for name in TABLES if (place / "public" / name).exists()]
     return tags.div(
-        tags.h3(words("made.title")), tags.pre(str(work.released.privacy)),
+        fault, tags.h3(words("made.title")), tags.pre(made.privacy, lang="en"),
         tags.ul(
             tags.li(words("made.public"), " ", tags.code(str(place / "public"))),
             tags.li(words("made.tables"), " ", tags.code(", ".join(tables))),
@@ -175,5 +193,8 @@ def _compared(work: Work, words: Words) -> Tag | None:
         return None
     return tags.div(
         tags.h3(words("compare.title")), tags.p(tags.strong(words("confidential"))),
-        tags.pre(str(work.found[COMPARE]), tabindex="0"), class_="confidential",
+        tags.pre(
+            str(work.found[COMPARE]), tabindex="0", role="region", aria_label=words("compare.title"), lang="en"
+        ),
+        class_="confidential",
     )  # fmt: skip

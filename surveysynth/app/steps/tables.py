@@ -48,7 +48,7 @@ def serve(tab: Tab) -> None:
         tab.changed()
         settings = project.settings
         by = [name for name in settings.tables.by or () if name in project.public]
-        if project.plan is None or not settings.survey.weighted:
+        if project.plan is None or not project.readable:
             return None
         records = project.plan.public_facts(settings).cells(by)["records"]
         few = int((records < FEW).sum())
@@ -64,5 +64,4 @@ def serve(tab: Tab) -> None:
     def _() -> None:
         name, chosen = input.list()["key"], input.list()["value"]
         if name in ("by", "statistic"):
-            place = place_of("list", name)
-            tab.change(place, lambda me: project.set(me, place, **{name: chosen or None}), anew=False)
+            tab.change(place_of("list", name), lambda me: project.set(me, **{name: chosen or None}))
