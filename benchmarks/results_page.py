@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 
 import pandas as pd
@@ -96,7 +97,8 @@ def rows_of_peers(peers: pd.DataFrame) -> Iterator[str]:
 
 
 def _short(value: float, digits: int = 2) -> str:
-    return f"{value:.{digits}f}".removeprefix("0")
+    exact = Decimal(repr(round(float(value), 9)))  # so that a tie is a tie on every processor
+    return f"{exact.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)}".removeprefix("0")
 
 
 def page(text: str) -> str:

@@ -3,6 +3,7 @@
 With ``SURVEYSYNTH_PICTURES=docs/app`` the pictures of docs/app.md are made anew.
 """
 
+import io
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import surveysynth as ss
 
@@ -25,7 +27,7 @@ CHROMIUM = shutil.which("chromium")
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync"]  # fmt: skip
 PICTURES = os.environ.get("SURVEYSYNTH_PICTURES")
-WAIT = 300_000  # milliseconds
+WAIT = int(os.environ.get("SURVEYSYNTH_WAIT", "300000"))  # milliseconds
 SEEN = """() => [...document.querySelectorAll('section:not([hidden]) *, header *, nav *, aside *')].filter(
   (e) => e.offsetParent !== null && [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim()))"""
 CONTRAST = f"""() => {{
@@ -67,7 +69,8 @@ class Served:
         self.process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=self.errors, text=True)
         lines = iter(self.process.stdout.readline, "")
         self.address = next(line.strip() for line in lines if line.startswith("http://127.0.0.1:"))
-        self.host = self.address.partition("/?")[0]
+        self.page = self.address.partition("?")[0]
+        self.host = "/".join(self.address.split("/")[:3])
         end = time.monotonic() + 60
         while time.monotonic() < end:  # until it answers
             try:
@@ -179,7 +182,8 @@ def looked_at(tab, step, *, english=True):
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
         if PICTURES and english:
             tab.evaluate("document.activeElement.blur()")
-            tab.screenshot(path=Path(PICTURES).absolute() / f"{step}_{width}.png", full_page=True)
+            picture = Image.open(io.BytesIO(tab.screenshot(full_page=True))).convert("RGB").quantize(64)
+            picture.save(Path(PICTURES).absolute() / f"{step}_{width}.png", optimize=True)
 
 
 def test_the_whole_way(browser, served):
@@ -259,12 +263,26 @@ def test_a_page_loaded_again_during_a_release(browser, served):
     assert ss.read_release(served.folder / "workers-release").privacy.epsilon == 4
 
 
+def test_agreement_is_to_one_plan(browser, served):
+    tab = served.open(browser)
+    planned(tab, served)
+    chosen(tab, served)
+    go(tab, "release")
+    tab.check("#agree-spent")
+    tab.wait_for_selector("#do-release:enabled")
+    chosen(tab, served, "6")
+    go(tab, "release")
+    tab.wait_for_selector("text=spends epsilon = 6")
+    tab.wait_for_selector("#do-release:disabled")
+    assert not tab.is_checked("#agree-spent")
+
+
 def test_two_tabs_show_the_same_plan(browser, served):
     first = served.open(browser)
     planned(first, served)
     second = first.context.new_page()
     second.set_default_timeout(WAIT)
-    second.goto(served.host)
+    second.goto(served.page)
     ready(second)
     go(second, "outcomes")
     fill(second, "fact-0_3a_round", "10")
@@ -281,14 +299,15 @@ def test_the_token_works_once_and_for_one_browser(browser, served):
     other = browser.new_context().new_page()
     answer = other.goto(served.address)
     assert answer.status == 403 and "token" in other.inner_text("body")
-    assert other.goto(served.host).status == 403
+    assert other.goto(served.page).status == 403 and other.goto(served.host).status == 403
     with pytest.raises(urllib.error.HTTPError, match="403"):
-        urllib.request.urlopen(urllib.request.Request(served.host, headers={"Host": "evil.example"}))
+        urllib.request.urlopen(urllib.request.Request(served.page, headers={"Host": "evil.example"}))
 
 
 def test_the_first_step_by_keyboard_alone(browser, served):
     tab = served.open(browser)
     keys = tab.keyboard
+    tab.wait_for_selector("#file-")
     for _ in range(40):  # to the name of the file
         keys.press("Tab")
         if tab.evaluate("document.activeElement.id") == "file-":
@@ -310,6 +329,7 @@ def test_the_first_step_by_keyboard_alone(browser, served):
 @pytest.mark.parametrize(("language", "words"), [("de-DE", "Vertrauliche Datei"), ("fr-FR", "Fichier confidentiel")])
 def test_the_language_of_the_browser(browser, served, language, words):
     tab = served.open(browser, language=language)
+    tab.wait_for_selector("#file-")
     assert words in tab.inner_text("main") and tab.get_attribute("html", "lang") == language[:2]
     planned(tab, served)
     chosen(tab, served)
