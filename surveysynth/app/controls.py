@@ -196,5 +196,5 @@ def _sent(send: str, key: str, help: str) -> dict[str, Any]:
 
 
 def place_of(send: str, key: str) -> str:
-    """Return a name that is unique on the page, whatever letters the key has."""
+    """Return the HTML id of the question that sends ``send`` with ``key``.  Different keys have different ids."""
     return f"{send}-{''.join(c if c.isascii() and c.isalnum() else f'_{ord(c):x}_' for c in key)}"

@@ -69,10 +69,11 @@ class Forecast:
         return found[0].shares if found else None
 
     def savings(self, epsilon: float) -> dict[str, dict[str, tuple[float, float, bool]]]:
-        """Return what public totals of one column's levels would save, by column and statistic, as far as computed.
+        """Return how public totals of a column's levels would change standard errors, by column and statistic.
 
-        Each entry has the typical ratio of standard errors without and with the totals, and whether the two differ
-        more than by chance.
+        Each entry is (without, with, clear).  The first two are root mean squares, over cells, of the ratios of
+        standard errors of release and sample, without and with public totals.  The third is True if they differ by
+        more than chance.  Columns whose errors are not computed yet are left out.
         """
         before = [each.cells for each in self._without] if epsilon == self._at else []
         found: dict[str, dict[str, tuple[float, float, bool]]] = {}

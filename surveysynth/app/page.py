@@ -108,14 +108,14 @@ def _serve(input: Inputs, session: Session, shared: Shared, words: Words) -> Non
     tab = Tab(input, session, words, project, shared.forecast, shared.work, changed)
 
     @reactive.effect
-    def _drawn_anew() -> None:
-        """Draw the questions anew when another tab has changed the plan."""
+    def _other_tabs() -> None:
+        """Show the questions again when another tab has changed the plan."""
         changed()
         tab.notice()
 
     @reactive.effect
     async def _faults() -> None:
-        tab.answered(), tab.drawn()
+        tab.answered(), tab.shown()
         await session.send_custom_message("faults", {**tab.faults})
 
     @reactive.effect

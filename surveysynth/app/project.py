@@ -235,7 +235,7 @@ class Project:
             try:
                 if self._saved is not None and self.path.read_text(encoding="utf-8") != self._saved:
                     self._read()  # somebody else has edited the file
-                    before, who = {**vars(self)}, None  # all tabs draw their questions anew
+                    before, who = {**vars(self)}, None  # all tabs show their questions again
                 yield
                 self._declare_public()
                 if self.plan is not None and self.plan is not before["plan"]:

@@ -1,4 +1,4 @@
-"""One tab of a browser: what it shares with the others, and when its questions are drawn anew."""
+"""One tab of the browser: what it shares with other tabs, and when it shows its questions again."""
 
 from __future__ import annotations
 
@@ -15,27 +15,29 @@ from .project import ROLES, Project
 from .words import Words
 from .work import Work
 
-REDRAWS = "epsilon", *ROLES  # entries that other questions show, too
+SHOWN_ELSEWHERE = "epsilon", *ROLES  # entries that other questions show, too
 
 
 class Tab:
-    """A tab of a browser.
+    """A tab of the browser.
 
     Attributes
     ----------
     input : Inputs
-        Answers, as ``{"key": ..., "value": ...}``, by the name of the question.
+        The answers that Shiny receives: ``input.entry()`` is ``{"key": "survey.weights", "value": "wt"}``.
     words : Words
-        The words in the tab's language.
+        The texts of the page in the tab's language.
     project, forecast, work
-        What all tabs share.
+        The plan, the expected errors, and the work that is being done.  All tabs share these three.
     faults : dict of str to str
-        Why answers were refused, by the place of the question.
+        Messages about answers that were refused, by the HTML id of the question.
     changed : function
-        Called within a reactive function, it makes the function run again after every change of what is shared.
-    drawn : reactive.Value of int
-        Read within a reactive function that draws questions, it makes the function run again when answers have changed
-        elsewhere: in another tab, or in a question on which these questions depend.
+        A reactive function that calls ``changed()`` runs again whenever the plan, the expected errors or the work
+        change.
+    shown : reactive.Value of int
+        Number of times that the questions were shown again.  A reactive function that reads it runs again then.
+    answered : reactive.Value of int
+        Number of answers.  A reactive function that reads it runs again after every answer.
     """
 
     def __init__(
@@ -45,32 +47,36 @@ class Tab:
         self.input, self.words, self.changed = input, words, changed
         self.project, self.forecast, self.work = project, forecast, work
         self.faults: dict[str, str] = {}
-        self.drawn, self.answered = reactive.Value(0), reactive.Value(0)
+        self.shown, self.answered = reactive.Value(0), reactive.Value(0)
         self._me, self._seen = session, project.version
 
     def notice(self) -> None:
-        """Draw the questions anew if another tab has changed the plan since the last look."""
+        """Show the questions again if another tab has changed the plan since the last call."""
         if self.project.version != self._seen:
             self._seen = self.project.version
             if self.project.changed_by is not self._me:
-                self.redraw()
+                self.show_again()
 
-    def redraw(self) -> None:
-        """Draw all questions anew, with the answers of the plan."""
+    def show_again(self) -> None:
+        """Show all questions again, filled with the answers in the plan."""
         self.faults.clear()
         with reactive.isolate():
-            self.drawn.set(self.drawn() + 1)
+            self.shown.set(self.shown() + 1)
 
-    def change(self, place: str, task: Callable[[object], None], *, anew: bool = False) -> None:
-        """Make a change.  A refusal is shown at ``place``.  Draw questions ``anew`` if others depend on the answer."""
+    def change(self, place: str, task: Callable[[object], None], *, again: bool = False) -> None:
+        """Change the plan by calling ``task`` with this session.
+
+        If the task raises InputError, the message is shown under the question with the HTML id ``place``.  Otherwise,
+        if ``again``, all questions are shown again, because others depend on the answer.
+        """
         self.faults.pop(place, None)
         try:
             task(self._me)
         except InputError as error:
             self.faults[place] = str(error)
         else:
-            if anew:
-                self.redraw()
+            if again:
+                self.show_again()
         with reactive.isolate():
             self.answered.set(self.answered() + 1)
 
@@ -83,10 +89,10 @@ class Tab:
         def change(me: object) -> None:
             self.project.set(me, **{entry.short: entry.entered(asked["value"])})
 
-        self.change(place_of("entry", entry.name), change, anew=entry.short in REDRAWS)
+        self.change(place_of("entry", entry.name), change, again=entry.short in SHOWN_ELSEWHERE)
 
     def change_any(self, line: str) -> None:
         """Set any entry of the plan, given as ``section.entry = value``."""
         name, _, value = (part.strip() for part in line.partition("="))
         if name:
-            self.change(place_of("other", ""), lambda me: self.project.set_any(me, name, value), anew=True)
+            self.change(place_of("other", ""), lambda me: self.project.set_any(me, name, value), again=True)

@@ -144,7 +144,7 @@ def test_a_file_that_was_edited_elsewhere_is_read_again(project):
     project.path.write_text(text, encoding="utf-8")
     project.set(ME, title="Incomes")
     assert saved(project)["privacy"]["epsilon"] == 1 and saved(project)["release"]["title"] == "Incomes"
-    assert project.changed_by is None  # all tabs draw their questions anew
+    assert project.changed_by is None  # all tabs show their questions again
 
 
 def test_a_column_that_gets_a_role_in_the_design_is_no_outcome(project):

@@ -46,7 +46,7 @@ def serve(tab: Tab) -> None:
 
     @render.ui
     def budget_slider() -> Tag:
-        tab.drawn()
+        tab.shown()
         return _slider(project.settings.privacy.epsilon, project, words)
 
     @reactive.effect
@@ -85,7 +85,7 @@ def serve(tab: Tab) -> None:
 
     @render.ui
     def budget_importance() -> Tag | None:
-        tab.drawn()
+        tab.shown()
         if len(project.outcomes) < 2:
             return None
         given = project.settings.privacy.importance or {}
@@ -104,7 +104,7 @@ def serve(tab: Tab) -> None:
 
     @render.ui
     def budget_totals() -> Tag | None:
-        tab.drawn()
+        tab.shown()
         return _totals(project, words)
 
     @reactive.effect
@@ -127,7 +127,7 @@ def serve(tab: Tab) -> None:
     @reactive.event(input.totals)
     def _() -> None:
         column, written = input.totals()["key"], input.totals()["value"]
-        tab.change(place_of("totals", column), lambda me: project.set_totals(me, column, written), anew=True)
+        tab.change(place_of("totals", column), lambda me: project.set_totals(me, column, written), again=True)
 
 
 def _unforeseen(project: Project, words: Words) -> Tag | None:
@@ -198,11 +198,11 @@ def _cells(errors: pd.DataFrame, project: Project, words: Words) -> TagList:
     line = f"{100 * limit:g}%"
     summary = words("cells.summary", cells=len(errors), above=above, limit=line, worthless=worthless,
                     times=f"{WORTH_LITTLE:g}")  # fmt: skip
-    blocks = []
+    most, blocks = max(min(float(errors["cv"].max()), 1.0), 1.25 * limit), []
     for names, rows in errors.head(MOST).groupby(kinds, sort=False):
         *outcome, statistic = names
         title = f"{words(f'statistic.{statistic}')}{': ' + str(outcome[0]) if outcome else ''}"
-        blocks.append(_block(title, rows, by, limit, words))
+        blocks.append(_block(title, rows, by, limit, most, words))
     given = project.settings.tables.cv_limit is not None
     unset = None if given else tags.p(words("cells.usual", limit=line), class_="help")
     more = tags.p(words("cells.more", most=MOST), class_="help") if len(errors) > MOST else None
@@ -210,8 +210,10 @@ def _cells(errors: pd.DataFrame, project: Project, words: Words) -> TagList:
     return TagList(tags.h3(words("cells.title")), tags.p(summary, class_="note"), legend, unset, *blocks, more)
 
 
-def _block(title: str, rows: pd.DataFrame, by: Sequence[str], limit: float, words: Words) -> Tag:
-    most = max(min(float(rows["cv"].max()), 1.0), 1.25 * limit)
+def _block(
+    title: str, rows: pd.DataFrame, by: Sequence[str], limit: float, most: float, words: Words
+) -> Tag:  # fmt: skip
+    """Draw the cells of one statistic.  A bar is as long as the drawing if it is ``most`` or more."""
     made = []
     for row in rows.to_dict("records"):
         name = " x ".join([*(str(row[c]) for c in by), *([str(row["category"])] if row.get("category") else [])])

@@ -38,20 +38,20 @@ def serve(tab: Tab) -> None:
 
     @render.ui
     def file_named() -> Tag:
-        tab.drawn()
+        tab.shown()
         named = project.settings.survey.file or ""
         return text(words("file.path"), named, send="file", key="", help=words("file.path.help"))
 
     @render.ui
     def file_roles() -> Tag | None:
-        tab.drawn()
+        tab.shown()
         if project.plan is None:
             return None
         return tags.div(*(entry.shown(project, words) for entry in ENTRIES), class_="grid")
 
     @render.ui
     def file_columns() -> TagList | None:
-        tab.drawn()
+        tab.shown()
         return None if project.plan is None else _columns(project, words)
 
     @render.ui
@@ -64,14 +64,14 @@ def serve(tab: Tab) -> None:
     def _() -> None:
         path = str(input.file()["value"]).strip()
         if path and path != project.settings.survey.file:
-            tab.change(place_of("file", ""), lambda me: project.open(me, path), anew=True)
+            tab.change(place_of("file", ""), lambda me: project.open(me, path), again=True)
 
     @reactive.effect
     @reactive.event(input.use)
     def _() -> None:
         column, what = input.use()["key"], input.use()["value"]
         if column in project.columns and what in USES:
-            tab.change(place_of("use", column), lambda me: project.use(me, column, what), anew=True)
+            tab.change(place_of("use", column), lambda me: project.use(me, column, what), again=True)
 
 
 def _columns(project: Project, words: Words) -> TagList:

@@ -31,7 +31,7 @@ def serve(tab: Tab) -> None:
 
     @render.ui
     def outcome_cards() -> TagList | Tag:
-        tab.drawn()
+        tab.shown()
         if not project.outcomes:
             return tags.p(words("outcomes.none"), class_="note")
         return TagList(*(_card(i, name, kinds, project, words) for i, name in enumerate(project.outcomes)))
@@ -53,7 +53,7 @@ def serve(tab: Tab) -> None:
                 facts = changed_facts(facts, fact, value)
             project.declare(me, outcome, facts)
 
-        tab.change(place, change, anew=fact == "kind")
+        tab.change(place, change, again=fact == "kind")
 
     @reactive.effect
     @reactive.event(input.depends)

@@ -48,7 +48,7 @@ def serve(tab: Tab) -> None:
 
     @render.ui
     def release_entries() -> Tag:
-        tab.drawn()
+        tab.shown()
         return tags.div(*(entry.shown(project, words) for entry in ENTRIES), class_="grid")
 
     @render.ui
@@ -63,7 +63,7 @@ def serve(tab: Tab) -> None:
 
     @render.ui
     def release_make() -> TagList | None:
-        tab.drawn(), planned()
+        tab.shown(), planned()
         if project.plan is None:
             return None
         epsilon = project.settings.privacy.epsilon
@@ -128,7 +128,7 @@ def serve(tab: Tab) -> None:
         elif what == RELEASE and agrees("spent"):
             work.release(plan, overwrite=agrees("overwrite"))
             agreed.set({})
-            tab.redraw()  # the agreement was for one release
+            tab.show_again()  # the agreement was for one release
         elif what == COMPARE and RELEASE in work.found:
             work.compare()
         elif what == DOSSIER and RELEASE in work.found:
@@ -143,7 +143,10 @@ def _ledger(project: Project, words: Words) -> Tag | None:
     if not (project.path.parent / privacy.ledger).exists():
         return tags.div(button(words("ledger.create"), send="create"), fault_place(place_of("create", "")))
     try:
-        return tags.pre(str(project.plan.ledger), lang="en")
+        return tags.pre(
+            str(project.plan.ledger), class_="wide", tabindex="0", role="region", aria_label=words("entry.ledger"),
+            lang="en",
+        )  # fmt: skip
     except SurveySynthError as error:
         return tags.p(in_words_of_plans(str(error)), class_="fault", role="alert", lang="en")
 

@@ -31,7 +31,7 @@ def serve(tab: Tab) -> None:
 
     @render.ui
     def tables_by() -> Tag:
-        tab.drawn()
+        tab.shown()
         settings = project.settings
         categories = [name for name in project.outcomes if "levels" in project.declared(name)]
         named = {c: project.called(c) for c in (*project.public, *categories)}
@@ -56,7 +56,7 @@ def serve(tab: Tab) -> None:
 
     @render.ui
     def tables_print() -> Tag:
-        tab.drawn()
+        tab.shown()
         return tags.div(*(entry.shown(project, words) for entry in ENTRIES), class_="grid")
 
     @reactive.effect
