@@ -22,14 +22,16 @@ NONE = 1e-9  # a standard error below this share of the estimate is a rounding e
 def decimals(block: pd.DataFrame, *, percent: bool = False) -> int:
     """Return the number of decimals for one statistic of one outcome; -2 means that numbers are rounded to hundreds.
 
-    Counts are whole numbers, and shares have one decimal in percent.  Totals of amounts have six digits, and other
-    numbers four.  The estimate of all records, which is in the last row, has these digits, so all tables of a release
-    have the same decimals.  There are more decimals only if the standard error of all would be rounded to 0.
+    Counts are whole numbers.  Shares have three decimals, or one in percent.  For other statistics, the estimate of all
+    records, in the last row, sets the number of decimals: it gets six significant digits if it is a total, else four,
+    and numbers other than totals are not rounded to tens.  The decimals are therefore the same in all tables of a
+    release.  There are more decimals if the standard error of this estimate would otherwise be rounded to 0.  No
+    estimate other than a count gets more than eight significant digits.
 
     Parameters
     ----------
     block : pandas.DataFrame
-        The rows of this statistic, with ``statistic``, ``estimate`` and ``se``.
+        The rows of this statistic, with columns ``statistic``, ``estimate`` and ``se``.
     percent : bool
         True if shares are in percent.
     """

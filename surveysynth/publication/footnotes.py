@@ -27,13 +27,13 @@ SUPPRESSED = re.compile("suppressed: fewer than (?P<min_cell>[0-9]+) records, [^
 
 
 def most_guessed(epsilon: float) -> tuple[str, bool]:
-    """Return how often an intruder can guess the answers of a unit at most, and whether the protection is weak.
+    """Return the percentage of right guesses of the answers of a unit, at most, and whether the protection is weak.
 
     The intruder guesses between the true answers of the unit and other answers.  Before the release, the two are
     equally likely.  The probabilities of any release given the two answers differ by a factor of at most e^(2 epsilon).
     By Bayes' theorem, the likelier answers then have a probability of at most 1 / (1 + e^(-2 epsilon)).  This
-    probability is returned as a percentage, rounded up, as a text.  The protection is weak if less than 1% of the
-    guesses are wrong.
+    probability is returned as the text of a percentage, rounded up, without a percent sign.  The protection is weak
+    (True) if less than 1% of the guesses are wrong.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def suppressed(table: pd.DataFrame, words: Wording) -> str:
 
 
 def notes_of(table: pd.DataFrame, report: PrivacyReport, words: Wording) -> list[list[str]]:
-    """Return the notes of every row: one for each flag, and one if failed diagnostics were accepted.
+    """Return a list of notes for each row: one for each flag, and one if failed diagnostics of the fit were accepted.
 
     The flag of a suppressed cell gets no note, because the cell has a symbol.
     """

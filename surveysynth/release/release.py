@@ -209,9 +209,9 @@ class Release(Estimates):
         """Write tables in the form of an official publication, with footnotes in plain words.
 
         Three sentences come first: who is protected and how far, what is not protected, and what error to expect.
-        Counts are rounded to whole numbers, proportions and poverty rates to one decimal in percent, totals of amounts to six significant
-        digits, and other numbers to four, unless the plan of the release sets the number of decimals.  A csv has full
-        precision, and no sentences or footnotes.
+        Counts are rounded to whole numbers, proportions and poverty rates to one decimal in percent, totals of amounts
+        to six significant digits, and other numbers to four, unless the plan of the release sets the number of
+        decimals.  A csv has full precision, and no sentences or footnotes.
 
         Parameters
         ----------

@@ -30,7 +30,7 @@ def declared(release: Release, *, sign: bool) -> Grid:
 
 
 def _outcomes(release: Release) -> Iterator[tuple[str, str]]:
-    """Yield, for each outcome, its bounds, levels and heaped values; last, the size of the protected unit."""
+    """Yield, for each outcome, its bounds, levels and heaped values; last, the size of a protected unit, if any."""
     if release.measured is None:
         for name in release.categorical:
             yield name, f"levels {', '.join(map(str, levels_in(release.datasets[0].column(name))))}"
