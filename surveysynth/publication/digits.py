@@ -53,7 +53,9 @@ def decimals(block: pd.DataFrame, *, percent: bool = False) -> int:
 
 
 def shown(table: pd.DataFrame) -> pd.DataFrame:
-    """Round the numbers of a table, and convert them to texts.  The text of a missing number is empty.
+    """Return a table with its estimates, standard errors and confidence limits rounded and converted to texts.
+
+    The text of a missing number is empty.
 
     The number of decimals is ``attrs["digits"]`` of the table, or by default the result of :func:`decimals`.  Totals
     that are public or calibrated have no sampling error.  They are shown without standard error and interval.

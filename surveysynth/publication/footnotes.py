@@ -49,7 +49,11 @@ def most_guessed(epsilon: float) -> tuple[str, bool]:
 
 
 def protected(kind: str, epsilon: float, unit: str | None, words: Wording) -> str:
-    """Write the sentence on who is protected, and how far."""
+    """Write the sentence on who is protected, and how far.
+
+    ``kind`` is the kind of guarantee ("none" for none).  ``unit`` is the column whose groups of records, such as
+    households, are protected, or None if single records are.
+    """
     what = words("units.record") if unit is None else words("units.group", column=unit)
     if kind == "none":
         return words("protected.none", unit=what)
@@ -61,14 +65,17 @@ def protected(kind: str, epsilon: float, unit: str | None, words: Wording) -> st
 
 
 def unprotected(columns: Sequence[str], records: int, words: Wording) -> str:
-    """Write the sentence on the columns that are published unchanged."""
+    """Write the sentence on the columns that are published unchanged, and on the number of records."""
     if not columns:
         return words("unprotected.nothing", records=f"{records:,}")
     return words("unprotected.columns", columns=listed(columns, words))
 
 
 def error_to_expect(table: pd.DataFrame, report: PrivacyReport, symbols: Symbols, words: Wording) -> str:
-    """Write the sentence on the error to expect in the estimates of a table."""
+    """Write the sentence on the error to expect in the estimates of a table.
+
+    It has the median coefficient of variation, and the number of estimates in the worst quality class.
+    """
     if report.little_left:
         return words("error.little_left")
     estimate, se = (table[c].to_numpy(dtype=float, na_value=np.nan) for c in ("estimate", "se"))

@@ -11,7 +11,7 @@ WIDTH = 80  # characters on a line in an editor, or in the larger print of a doc
 
 
 def markdown(document: Document) -> str:
-    """Return the document as Markdown: title, protection, tables, notes, symbols, glossary, technical notes.
+    """Return the document as Markdown: title, sentences on protection, tables, notes, symbols, glossary and report.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ LETTER = 0.56  # mean width of a character, as a share of the size of the letter
 
 
 def page(document: Document) -> str:
-    """Return the document as html: title, protection, tables, notes, symbols, glossary, technical notes.
+    """Return the document as html: title, sentences on protection, tables, notes, symbols, glossary, technical notes.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Exchange of data frames between R and Python, without any loss.
+"""Exchange of data frames between R and Python without loss, except where :func:`encode` and :func:`decode` say so.
 
 A column is exchanged as a vector of numbers with a description: doubles and integers unchanged, text and
 factors as codes of their distinct values.  Values are not printed and parsed, and missing values stay missing in

@@ -4,8 +4,8 @@
 
 "Staged" files are complete and on the disk, in a hidden folder next to the path of the release.  If a run is killed
 before the charge, the next run for the same path removes the staged folder.  If a run is killed after the charge,
-:func:`resume` publishes the staged folder.  It finds the ledger entry by the salt in ``unfinished.json``, so that
-nothing is spent twice.
+:func:`resume` publishes the staged folder.  It finds the ledger entry by its salt, a random text that is also
+in ``unfinished.json``, so that nothing is spent twice.
 
 A release that is charged when it is made, before it is written, does not have a path yet.  It is staged in the same way
 next to the ledger.  The staged folder stays there until the release is written, or :func:`resume` publishes it.

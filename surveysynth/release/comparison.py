@@ -80,18 +80,18 @@ class Comparison:
     distributions : pandas.DataFrame
         One row for each numeric outcome, and one for the weight if it is synthesized.  ``largest`` and ``mean_square``
         are distances between the weighted empirical distribution functions of the file and of the release (Woo et al.
-        2009, section 2.3).  ``between`` is the mean of the largest distance between two data sets of the release.
+        2009, section 2.3): the largest difference, and the mean squared difference.  ``between`` is the mean, over all
+        pairs of data sets of the release, of the largest difference between the two functions of a pair.
     curves : pandas.DataFrame
         The weighted empirical distribution functions: ``outcome, value, file, release``.
     pmse : pandas.DataFrame
         One row for each outcome, one for the weight if it is synthesized, and, if these are several, one for ``all
-        together``.  ``pmse`` is the propensity score mean squared error,
-        ``expected`` its value under a synthesizer that knows the parameters, and ``ratio`` is ``pmse / expected``
-        (Snoke et al. 2018, section 3.1).
+        together``.  ``pmse`` is the propensity score mean squared error, ``expected`` its value under a synthesizer
+        that knows the parameters, and ``ratio`` is ``pmse / expected`` (Snoke et al. 2018, section 3.1).
     joint : pandas.DataFrame
-        One row for each pair of two outcomes, and of an outcome with the weight or a predictor.  ``measure`` names the
-        measure of association.  ``file`` and ``release`` have its values, and ``se`` the standard error of the value
-        in the release that is due to synthesis, from the variance between data sets.
+        One row for each pair of outcomes, and for each pair of an outcome and the weight (if synthesized) or a
+        predictor.  ``measure`` names the measure of association.  ``file`` and ``release`` have its values.  ``se`` is
+        the standard error of the value in the release that is due to synthesis, from the variance between data sets.
     grids : dict of (str, str) to (array, array)
         Two arrays (10, 10) for each pair of numeric columns: the joint distribution, in shares of the weights, in the
         file and in the release.  The classes of a column are separated by its deciles in the file.
@@ -279,7 +279,8 @@ def _missed(cells: pd.DataFrame) -> pd.DataFrame:
 def named(cells: pd.DataFrame, by: Sequence[str]) -> list[str]:
     """Name every cell of a table, as in "north x women".
 
-    The name of a proportion ends with the category, and the name of a quantile with the probability: "quantile 0.5".
+    The name of a proportion ends with the category, as in "north x women x employed", and the name of a quantile with
+    "median" or, for example, "10th percentile".
     """
     names = []
     for row in cells.to_dict("records"):

@@ -55,9 +55,10 @@ class Changes:
         ``entry, old, new``: every entry that differs, with both values as texts.  A text is empty if that release or
         plan lacks the entry.
     cells : pandas.DataFrame
-        For releases, one row for every cell of the tables: ``old``, ``se_old``, ``new``, ``se_new``, ``difference``
-        (new minus old), its standard error ``se``, and ``z``.  Numbers are NaN if only one release has the cell, or
-        if a standard error is unknown.
+        For releases, one row for each combination of cell, statistic and outcome.  ``old``, ``se_old``, ``new`` and
+        ``se_new`` are the estimates of the two releases with their standard errors, ``difference`` is new minus old,
+        ``se`` its standard error, and ``z`` is ``difference / se``.  Numbers are NaN if only one release has the cell,
+        or if a standard error is unknown.
     by : tuple of str
         The variables that define the cells.
     same_file : bool

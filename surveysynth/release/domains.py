@@ -78,8 +78,10 @@ class DomainEstimates(Contents):
             Standard errors follow Hu, Savitsky & Williams (2022a, appendix A).  If a ``by`` column is synthesized, n is
             the smallest number of records that the domain has in any of the data sets.  The lower limit of a
             count is at least 0.
-            ``attrs`` has the entries ``labels`` (headings of outcomes and ``by`` columns), ``where`` (the name of the
-            column ``where``) and ``digits`` (the number of decimals, if the plan of the release sets it).
+            ``flag`` has texts on the quality of the estimate, or the reason of suppression.
+            ``attrs`` has the entries ``labels`` (headings of outcomes and ``by`` columns), ``where`` (the argument
+            ``where``, if it is the name of a column) and ``digits`` (the number of decimals, if the plan of the release
+            sets it).
 
         Raises
         ------
@@ -222,7 +224,7 @@ class DomainEstimates(Contents):
         ------
         InputError
             See :meth:`tables` and :func:`surveysynth.joint_estimates`; also, if counts are asked for together with
-            other statistics, and the release has a separate weight for counts (FBP).
+            other statistics, and the release has a separate weight for counts, as the model FBP has.
 
         Examples
         --------

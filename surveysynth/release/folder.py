@@ -145,7 +145,7 @@ def check_format(format: str) -> None:
 
 
 def check_place(path: Path, *, overwrite: bool) -> None:
-    """Raise an error if a release cannot be written to a path, or would replace anything but a release.
+    """Raise an error if a release cannot be written to ``path``, or if it would replace something other than a release.
 
     Raises
     ------

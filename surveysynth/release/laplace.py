@@ -171,7 +171,7 @@ def laplace_tables(
         Only for ``strict``: the lowest and the highest value of "weight" and of every outcome.  Bounds must be chosen
         without looking at the file.
     consistent : bool
-        True to adjust counts and totals (mean times count) so that they add up to their margins.
+        True to adjust counts and totals (mean times count), so that cells add up to margins, and margins to the total.
     ledger : Ledger, optional
         The ledger that is charged, as the last step.  The strict form is entered with epsilon for replacing the values
         of a record.  If the lower bound of the weight is 0, the same epsilon is also entered for blanking a record

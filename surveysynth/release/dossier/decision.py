@@ -1,4 +1,4 @@
-"""The parts of a dossier that a review board acts on: the first page, and decision and signatures."""
+"""The parts of a dossier on which a disclosure review board acts: the first page, and the page for its decision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the agency declared as public, with its values: schemas of outcomes, weights, totals and columns."""
+"""The part of a dossier on what the agency declared as public: facts about outcomes, weights, totals and columns."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _outcomes(release: Release) -> Iterator[tuple[str, str]]:
 
 
 def _weights(release: Release) -> Iterator[tuple[str, str]]:
-    """Yield the bounds of the weights if they are synthesized, or the statement that all weights are equal."""
+    """Yield the bounds of weights that are drawn from noisy tables, or the statement that all weights are equal."""
     design, tables = release.datasets[0], None if release.measured is None else release.measured.tables
     if tables is not None and tables.weight is not None:
         yield str(design.weights_name), _bounds_of_weights(tables)

@@ -1,4 +1,4 @@
-"""Write the dossier of a release, and its public version.
+"""Write the dossier of a release, the document that a disclosure review board signs, and its public version.
 
 The dossier is made from the release folder with its internal part, and from the confidential file.  The public version
 is made from the public files alone, so it cannot reveal anything else.

@@ -33,7 +33,7 @@ def diagnostics(case: Case, inside: Inside) -> tuple[Block, ...]:
 
 
 def compared(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
-    """Compare the release with the confidential file: estimates, distributions, and relations between columns.
+    """Compare the release with the confidential file: estimates, distributions, and associations between columns.
 
     Parameters
     ----------

@@ -1,4 +1,7 @@
-"""The part of a dossier on risks of records: identification, bounds behind epsilon, and a membership attack."""
+"""The part of a dossier on risks of single records: identification, bounds behind epsilon, and a membership attack.
+
+A dossier is the document that a disclosure review board signs.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ class Risks:
 
     ``dealt`` and ``dealt_with_more`` have the same measures if the outcomes of the confidential file, permuted at
     random among its records, take the place of the synthetic outcomes.  They are the risks from an intruder who knows
-    no more than the distribution of the outcomes in the whole file.
+    no more than the distribution of the outcomes in the whole file.  Their rows are those of ``judged``.
     """
 
     table: pd.DataFrame
@@ -203,7 +206,8 @@ def _quantiles(risks: Risks) -> Grid:
 def _most_at_risk(risks: Risks, records: pd.DataFrame | None) -> Grid:
     """List the records with the largest risk of identification.
 
-    Each row also has the record's other risks, the same risks without the release, and the bound of its log density.
+    Each row also has the attribute risk of the record, the same two risks without the release, and those columns of
+    ``BOUNDS`` (bounds of the log density, privacy weight) that vary between records.
     """
     table = risks.judged.assign(**{f"dealt_{what}": risks.dealt[what].to_numpy() for what in MEASURES})
     shown = table if records is None else table.merge(records, on="row", how="left")
