@@ -1,4 +1,8 @@
-"""The layout of a printed table: all variables down, or on request the last variable across."""
+"""The layout of a printed table.
+
+A variable is down if its categories are rows, and across if its categories are side by side, as groups of columns.  All
+variables are down, or on request all but the last.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +47,7 @@ class Arrangement:
 
     @property
     def heading(self) -> str:
-        """The heading of the first column, which has the labels of groups and rows."""
+        """The heading of the column with the labels of groups and rows."""
         return BETWEEN.join(filter(None, (self.outer, self.inner)))
 
     @property
@@ -69,10 +73,10 @@ class Arrangement:
 
 
 def arranged(block: Block, document: Document, width: int = WIDTH) -> Arrangement:
-    """Lay out a block, with all variables down.
+    """Lay out a printed table, with all variables down.
 
-    If the document is wide and its categories fit on a line of ``width`` characters, the last variable is across.  If
-    they do not fit, there is a warning.
+    If the document asks for it (``wide``), and if the categories of the last variable fit on a line of ``width``
+    characters, the last variable is across.  If they do not fit, there is a warning.
     """
     marks = [
         mark + "".join(f"[{number}]" for number in notes) for mark, notes in zip(block.marks, block.notes, strict=True)
@@ -131,7 +135,10 @@ def _wide(block: Block, cells: pd.DataFrame, document: Document) -> Arrangement:
 
 
 def _together(cells: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Sort the cells so that the cells of a group are adjacent, in their old order, with the margin last."""
+    """Sort the cells so that the cells of a group (one category of each variable but the last) are adjacent.
+
+    Groups, and cells within a group, keep their order.
+    """
     found = [pd.factorize(cells[c])[0] for c in by[:-1]]
     return cells.iloc[np.lexsort(found[::-1])] if found else cells
 

@@ -98,7 +98,7 @@ def data_package(resources: Sequence[Resource], about: About) -> dict[str, Any]:
 
 
 def _contributor(contact: str) -> dict[str, str]:
-    """Return the entry of whom readers can ask, with the e-mail address at the end, as in "Name <mail@x.org>"."""
+    """Return the entry for the contact.  An e-mail address at the end of the text, as "A <a@x.org>", is split off."""
     found = re.fullmatch(rf"(.*?)[\s,;:<(]*({ADDRESS})[>)]?", contact.strip())
     if found is None:
         return {"title": contact, "role": "maintainer"}

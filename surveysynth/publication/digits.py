@@ -22,14 +22,16 @@ NONE = 1e-9  # a standard error below this share of the estimate is a rounding e
 def decimals(block: pd.DataFrame, *, percent: bool = False) -> int:
     """Return the number of decimals for one statistic of one outcome; -2 means that numbers are rounded to hundreds.
 
-    Counts are whole numbers, and shares have one decimal in percent.  Totals of amounts have six digits, and other
-    numbers four.  The estimate of all records, which is in the last row, has these digits, so all tables of a release
-    have the same decimals.  There are more decimals only if the standard error of all would be rounded to 0.
+    Counts are whole numbers.  Shares have three decimals, or one in percent.  For other statistics, the estimate of all
+    records, in the last row, sets the number of decimals: it gets six significant digits if it is a total, else four,
+    and numbers other than totals are not rounded to tens.  The decimals are therefore the same in all tables of a
+    release.  There are more decimals if the standard error of this estimate would otherwise be rounded to 0.  No
+    estimate other than a count gets more than eight significant digits.
 
     Parameters
     ----------
     block : pandas.DataFrame
-        The rows of this statistic, with ``statistic``, ``estimate`` and ``se``.
+        The rows of this statistic, with columns ``statistic``, ``estimate`` and ``se``.
     percent : bool
         True if shares are in percent.
     """
@@ -51,7 +53,9 @@ def decimals(block: pd.DataFrame, *, percent: bool = False) -> int:
 
 
 def shown(table: pd.DataFrame) -> pd.DataFrame:
-    """Round the numbers of a table, and convert them to texts.  The text of a missing number is empty.
+    """Return a table with its estimates, standard errors and confidence limits rounded and converted to texts.
+
+    The text of a missing number is empty.
 
     The number of decimals is ``attrs["digits"]`` of the table, or by default the result of :func:`decimals`.  Totals
     that are public or calibrated have no sampling error.  They are shown without standard error and interval.

@@ -78,8 +78,8 @@ class Block:
     decimals : int
         Number of decimals; -2 means that numbers are rounded to hundreds.
     marks, quality : tuple of str
-        For each row, the mark of its quality class ("" without a mark), and the printed name of the class ("" without
-        an estimate).
+        For each row, the mark of its quality class, such as "E" ("" if the class has none), and the name of the class
+        ("" without a class).  A class is a range of coefficients of variation.
     notes : tuple of tuple of int
         For each row, the numbers of its notes in the document.
     """
@@ -114,7 +114,7 @@ class Document:
     blocks : tuple of Block
         The printed tables.
     notes : tuple of str
-        Texts of note 1, note 2, ... of the blocks.
+        Texts of note 1, note 2, ..., to which the rows of the blocks refer.
     suppressed : str
         The reason why cells are suppressed.  It is empty if no cell is suppressed.
     technical : str
@@ -124,7 +124,7 @@ class Document:
     words : Wording
         The words of headings and notes, in the language of the publication.
     wide : bool
-        Whether the last variable of a table is across, if its categories fit.
+        True to put the categories of the last variable side by side, if they fit on the page.
     """
 
     title: str
@@ -185,7 +185,7 @@ def document(
     symbols : Symbols
     words : Wording
     wide : bool
-        Whether the last variable of a table is across, if its categories fit.
+        True to put the categories of the last variable side by side, if they fit on the page.
     """
     places = table.attrs.get("digits")
     rows = dict(zip(table.index, notes_of(table, report, words), strict=True))
@@ -256,7 +256,7 @@ def _block(
 
 
 def _label(value: object, words: Wording) -> str:
-    """Return the text of a category on one line.  The total and the empty category get words."""
+    """Return the text of a category on one line.  The total and an empty text are replaced by words, such as "All"."""
     if value == TOTAL:
         return words("headings.total")
     return " ".join(str(value).split()) or words("headings.blank")

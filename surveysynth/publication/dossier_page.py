@@ -1,4 +1,7 @@
-"""The pages of a dossier or of its public version: the parts of a page, and output as html and PDF."""
+"""The pages of a dossier or of its public version: the parts of a page, and output as html and PDF.
+
+A dossier is the document about a release that a disclosure review board signs before the release is published.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Items:
-    """A list of texts.  ``boxes`` adds boxes to tick."""
+    """A list of texts.  If ``boxes``, a box to tick is next to each text."""
 
     items: tuple[str, ...]
     boxes: bool = False

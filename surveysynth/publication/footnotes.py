@@ -27,13 +27,13 @@ SUPPRESSED = re.compile("suppressed: fewer than (?P<min_cell>[0-9]+) records, [^
 
 
 def most_guessed(epsilon: float) -> tuple[str, bool]:
-    """Return how often an intruder can guess the answers of a unit at most, and whether the protection is weak.
+    """Return the percentage of right guesses of the answers of a unit, at most, and whether the protection is weak.
 
     The intruder guesses between the true answers of the unit and other answers.  Before the release, the two are
     equally likely.  The probabilities of any release given the two answers differ by a factor of at most e^(2 epsilon).
     By Bayes' theorem, the likelier answers then have a probability of at most 1 / (1 + e^(-2 epsilon)).  This
-    probability is returned as a percentage, rounded up, as a text.  The protection is weak if less than 1% of the
-    guesses are wrong.
+    probability is returned as the text of a percentage, rounded up, without a percent sign.  The protection is weak
+    (True) if less than 1% of the guesses are wrong.
 
     Parameters
     ----------
@@ -49,7 +49,11 @@ def most_guessed(epsilon: float) -> tuple[str, bool]:
 
 
 def protected(kind: str, epsilon: float, unit: str | None, words: Wording) -> str:
-    """Write the sentence on who is protected, and how far."""
+    """Write the sentence on who is protected, and how far.
+
+    ``kind`` is the kind of guarantee ("none" for none).  ``unit`` is the column whose groups of records, such as
+    households, are protected, or None if single records are.
+    """
     what = words("units.record") if unit is None else words("units.group", column=unit)
     if kind == "none":
         return words("protected.none", unit=what)
@@ -61,14 +65,17 @@ def protected(kind: str, epsilon: float, unit: str | None, words: Wording) -> st
 
 
 def unprotected(columns: Sequence[str], records: int, words: Wording) -> str:
-    """Write the sentence on the columns that are published unchanged."""
+    """Write the sentence on the columns that are published unchanged, and on the number of records."""
     if not columns:
         return words("unprotected.nothing", records=f"{records:,}")
     return words("unprotected.columns", columns=listed(columns, words))
 
 
 def error_to_expect(table: pd.DataFrame, report: PrivacyReport, symbols: Symbols, words: Wording) -> str:
-    """Write the sentence on the error to expect in the estimates of a table."""
+    """Write the sentence on the error to expect in the estimates of a table.
+
+    It has the median coefficient of variation, and the number of estimates in the worst quality class.
+    """
     if report.little_left:
         return words("error.little_left")
     estimate, se = (table[c].to_numpy(dtype=float, na_value=np.nan) for c in ("estimate", "se"))
@@ -90,7 +97,7 @@ def suppressed(table: pd.DataFrame, words: Wording) -> str:
 
 
 def notes_of(table: pd.DataFrame, report: PrivacyReport, words: Wording) -> list[list[str]]:
-    """Return the notes of every row: one for each flag, and one if failed diagnostics were accepted.
+    """Return a list of notes for each row: one for each flag, and one if failed diagnostics of the fit were accepted.
 
     The flag of a suppressed cell gets no note, because the cell has a symbol.
     """

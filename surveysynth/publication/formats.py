@@ -27,15 +27,18 @@ class Format:
     Attributes
     ----------
     writer : str or function
-        A function that returns the text of a document, or the name of the function in this package, "module:function".
+        A function that returns the text of the file, or the name of such a function in this package,
+        "module:function".
     to_file : bool
         True if the function writes the file itself.  Its arguments are then the document and the path.
     in_full : bool
-        True if the function gets the frame instead of the document: numbers in full precision, without notes.
+        True if the function gets the frame of estimates in place of the document, and writes numbers in full precision,
+        without notes.
     in_folder : bool
         True if every release folder has tables in this format.
     across : bool
-        True if the last variable can be across (``wide=True``).  Otherwise all variables are always down.
+        True if the format can have the categories of the last variable side by side (``wide=True``).  Otherwise the
+        categories of all variables are rows.
     program : str
         The name of a program that must be installed.  It is empty if no program is needed.
     """
@@ -48,7 +51,7 @@ class Format:
     program: str = ""
 
     def write(self, table: pd.DataFrame, document: Document, path: Path) -> None:
-        """Write tables to a file."""
+        """Write tables to a file, from the frame of estimates or from the document."""
         writer, content = self.writer, table if self.in_full else document
         if isinstance(writer, str):
             writer = pkgutil.resolve_name(f"{__package__}.{writer}")
@@ -73,7 +76,7 @@ FORMATS: dict[str, Format] = {  # by the ending of a file's name
 
 
 def wide_endings(before: str = "") -> str:
-    """List the endings of formats with the last variable across, as in ".html, .tex or .md", each after ``before``."""
+    """List the endings of the formats that can have ``wide=True``, each after ``before``: ".html, .tex or .md"."""
     *names, last = (f"{before}{suffix}" for suffix, form in FORMATS.items() if form.across)
     return f"{', '.join(names)} or {last}"
 
@@ -84,7 +87,7 @@ def format_of(path: Path) -> Format:
     Raises
     ------
     InputError
-        The suffix is unknown, or the program that makes the format is not installed.
+        The suffix is unknown, or the program that makes the format, such as pandoc, is not installed.
     """
     found = FORMATS.get(path.suffix)
     if found is None:

@@ -95,7 +95,7 @@ def _table(block: Block, document: Document) -> str:
 
 
 def _headings(sheet: Arrangement) -> list[str]:
-    """Return the lines of headings: categories with a rule below, then headings of columns, one word on a line."""
+    """Return the lines of headings: the categories across, if any, with a rule below; then the headings of columns."""
     words = [r"\shortstack[r]{" + r"\\".join(map(escaped, heading.split())) + "}" for _, heading in sheet.columns]
     lines = textwrap.wrap(sheet.heading, max(map(len, [*sheet.heading.split(), *sheet.rows])))
     over = r"\shortstack[l]{" + r"\\".join(map(escaped, lines)) + "}"
@@ -128,6 +128,6 @@ def _rows(sheet: Arrangement) -> list[str]:
 
 
 def _cell(text: str, mark: str, room: int) -> str:
-    """Return a number with its marks.  In a column with marks, every cell has space for them, to align digits."""
+    """Return a number with its mark.  In a column with marks (``room`` > 0), all cells have space for them."""
     shown = f"$-${escaped(text[1:])}" if text[:1] == "-" else escaped(text)
     return rf"{shown}\makebox[{0.45 * room:g}em][l]{{\,{escaped(mark)}}}" if room else shown

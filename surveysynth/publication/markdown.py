@@ -11,7 +11,7 @@ WIDTH = 80  # characters on a line in an editor, or in the larger print of a doc
 
 
 def markdown(document: Document) -> str:
-    """Return the document as Markdown: title, protection, tables, notes, symbols, glossary, technical notes.
+    """Return the document as Markdown: title, sentences on protection, tables, notes, symbols, glossary and report.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def escaped(text: str) -> str:
 
 
 def _item(line: str) -> str:
-    """Make a list item of a line of the report.  A line that is an item already becomes a subitem."""
+    """Turn a line of the report into a list item.  A line that is a list item already becomes a subitem."""
     text = line.removeprefix("  - ")
     return f"- {escaped(text)}" if text == line else f"  - {escaped(text)}"
 
@@ -56,7 +56,10 @@ def _listed(items: list[str]) -> str:
 
 
 def _table(block: Block, document: Document) -> str:
-    """Return a block as a pipe table, whose only line of headings includes the categories."""
+    """Return a printed table as a pipe table.
+
+    It has one line of headings.  If the last variable is across, a heading includes its category.
+    """
     sheet = arranged(block, document, WIDTH)
     grouped = any(sheet.groups)
     headings = [*([escaped(sheet.outer)] if grouped else []), escaped(sheet.inner)]

@@ -16,7 +16,7 @@ LETTER = 0.56  # mean width of a character, as a share of the size of the letter
 
 
 def page(document: Document) -> str:
-    """Return the document as html: title, protection, tables, notes, symbols, glossary, technical notes.
+    """Return the document as html: title, sentences on protection, tables, notes, symbols, glossary, technical notes.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def page(document: Document) -> str:
 
 
 def _groups(sheet: Arrangement) -> list[tuple[str, list[tuple[str, list[str], list[str]]]]]:
-    """Return the label of each group, and the label, texts and marks of each of its rows."""
+    """Return a pair for each group of rows: its label, and a list of (label, texts, marks) of its rows."""
     rows = zip(sheet.groups, sheet.rows, sheet.texts, sheet.marks, strict=True)
     return [(group, [row[1:] for row in part]) for group, part in groupby(rows, lambda row: row[0])]
 
@@ -46,6 +46,6 @@ def _signed(text: str) -> str:
 
 
 def _print_size(sheet: Arrangement) -> float:
-    """Return the size in points of the letters with which a table fits on the width of an A4 page."""
+    """Return the size of letters in points, at most 9, with which a table fits on the width of an A4 page."""
     beyond = max(0, max(map(len, sheet.rows)) - LABEL)  # these characters are on further lines
     return round(min(PRINT, LINE / (LETTER * (sheet.width - beyond))), 1)

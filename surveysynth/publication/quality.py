@@ -1,4 +1,7 @@
-"""Quality classes of estimates by coefficient of variation, and the symbols of statistical offices."""
+"""Quality classes of estimates by coefficient of variation, and the symbols of statistical offices.
+
+A symbol takes the place of a number.  A mark is printed next to a number, and shows its quality class.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ from ..estimation.quantities import SHARES
 
 @dataclass(frozen=True)
 class QualityClass:
-    """A class of coefficients of variation below a limit, with its mark and its name in the wording file."""
+    """A class of coefficients of variation below a limit and not in the previous class.
+
+    ``name`` is the name of the class in the wording file, which has the printed texts.
+    """
 
     below: float
     mark: str

@@ -76,7 +76,7 @@ def _checked(path: Path) -> dict[str, Any]:
 
 
 def _texts(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all texts of a wording file by "section.name".
+    """Return all texts of a wording file, with their names "section.name" as keys.
 
     The terms of the glossary are left out, because a translation may have other terms; the glossary is one entry.
     """

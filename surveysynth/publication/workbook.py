@@ -130,7 +130,7 @@ def _set_sheets_of_texts(book: Any, document: Document) -> None:
 
 
 def _set_texts(sheet: Any, texts: Iterable[str], *, terms: bool) -> None:
-    """Set row heights and column widths of a sheet of texts.  With ``terms``, the texts are in the second column."""
+    """Set row heights and column widths of a sheet of texts.  With ``terms``, a first column has terms or numbers."""
     if terms:
         sheet.set_column(0, 0, TERM)
     sheet.set_column(int(terms), int(terms), TEXT)
@@ -179,7 +179,7 @@ def _texts(name: str, columns: dict[str, list[str]], document: Document) -> Any:
 
 
 def _table(block: Block, document: Document) -> Any:
-    """Make a table of gptables from a block: labels, numbers, numbers of records, and quality classes."""
+    """Make a table of gptables from a printed table: labels, numbers, numbers of records, and quality classes."""
     from gptables import GPTable
 
     words = document.words
@@ -222,7 +222,7 @@ def _table(block: Block, document: Document) -> Any:
 
 
 def _unmarked(block: Block, document: Document) -> list[str]:
-    """Return the meanings of the quality classes in a block that have no mark."""
+    """Return the meanings of those quality classes in a printed table that have no mark."""
     names = [each.name for each in document.symbols.classes if not each.mark]
     return [f"{document.classes[name]}." for name in names if document.words(f"quality.{name}") in block.quality]
 
@@ -249,5 +249,5 @@ def _text(text: str) -> Any:
 
 
 def _title(text: str) -> Any:
-    """Return the title of a sheet for gptables, which also puts it in a cell of the contents."""
+    """Return the title of a sheet for gptables, which also puts it in a cell of the table of contents."""
     return _plain(text) if re.search("[a-zA-Z0-9]", text) else [{}, _plain(text)]

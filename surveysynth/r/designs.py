@@ -33,10 +33,11 @@ def to_r(obj: SurveyDesign | pd.DataFrame) -> Any:
     Returns
     -------
     rpy2 object
-        For example ``robjects.globalenv["design"] = ss.r.to_r(design)``.  A design with replicate weights becomes a
-        ``svyrep.design``, which has no strata and sampling units.  Joint inclusion probabilities become ``ppsmat()``.
-        Calibrated weights have the standard errors of ``postStratify()``, ``calibrate()`` or ``rake()``.
-        ``survey.lonely.psu`` is an option of the R session: set it to ``design.lonely_psu`` (:func:`evaluate` does so).
+        The R object.  ``robjects.globalenv["design"] = ss.r.to_r(design)`` gives it a name in R.  A design with
+        replicate weights becomes a ``svyrep.design``, which has neither strata nor sampling units.  Joint inclusion
+        probabilities become ``ppsmat()``.  Calibrated weights have the standard errors of ``postStratify()``,
+        ``calibrate()`` or ``rake()``.  A design object of R has no ``lonely_psu``: set the option ``survey.lonely.psu``
+        of the R session to ``design.lonely_psu`` (:func:`evaluate` does so).
 
     Raises
     ------
@@ -196,7 +197,7 @@ def evaluate(expression: str, /, **objects: SurveyDesign | pd.DataFrame) -> Any:
 
 
 def _columns(frame: pd.DataFrame) -> Any:
-    """Encode the columns of a frame for the R function ``decode_frame``.  Numbers are passed in memory."""
+    """Return the encoded columns of a frame as an R list, for the R function ``decode_frame`` of ``r_bridge/R``."""
     robjects = session()
     r_list = robjects.r("list")
     columns = []
@@ -228,7 +229,7 @@ def _matrix(values: Floats) -> Any:
 
 
 def _roles(design: SurveyDesign) -> Any:
-    """Return the roles of columns as a named R list, with the settings of replicate weights."""
+    """Return the design roles (weights, strata, ...) as a named R list, with the settings of replicate weights."""
     roles = {role: value for role, value in design.roles().items() if value is not None}
     replication = design.replication
     if replication is not None:
@@ -261,7 +262,7 @@ def _plain(value: Any) -> Any:
 
 
 def _joint(design: SurveyDesign) -> Floats:
-    """Joint inclusion probabilities of all records.  Records in different strata are sampled independently."""
+    """Joint inclusion probabilities of all pairs of records (n, n).  Strata are sampled independently."""
     joint = np.outer(design.probs, design.probs)
     for block in design.joint:
         joint[np.ix_(block.positions, block.positions)] = block.matrix()

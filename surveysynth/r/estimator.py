@@ -24,16 +24,19 @@ IN_R: WeakKeyDictionary[SurveyDesign, Any] = WeakKeyDictionary()  # R designs th
 def survey(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Estimates:
     """Compute estimates by R's survey package, from a subset of the design for each domain.
 
+    ``domain`` has the number of the domain of each record: 0, ..., ``domains`` - 1, or -1 for no domain.
+
     Confidence limits of quantiles differ from those of this package near the smallest and largest value.  Under
-    ``lonely_psu="adjust"`` R's survey before version 4.3 centres the totals of lonely PSUs at 0.  A warning then
-    comes with totals and counts.
+    ``lonely_psu="adjust"``, R's survey before version 4.3 centres the totals of lonely PSUs at 0, not at the mean of
+    all PSUs.  Standard errors of totals and counts then differ from those of this package, and there is a warning.
 
     Raises
     ------
     surveysynth.r.RError
         R or its survey package is not installed, or R stopped with an error.
     InputError
-        R's survey package does not have the statistic.
+        R's survey package does not have the statistic; or ``level``, ``df`` or ``interval`` of a quantile is not the
+        default, which is the only interval of this estimator.
     """
     if quantity.distributional:
         raise InputError(f"R's survey has no statistic={quantity.statistic!r} of domains; use another estimator")

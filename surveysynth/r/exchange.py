@@ -1,4 +1,4 @@
-"""Exchange of data frames between R and Python, without any loss.
+"""Exchange of data frames between R and Python without loss, except where :func:`encode` and :func:`decode` say so.
 
 A column is exchanged as a vector of numbers with a description: doubles and integers unchanged, text and
 factors as codes of their distinct values.  Values are not printed and parsed, and missing values stay missing in
@@ -97,8 +97,9 @@ def encode(frame: pd.DataFrame) -> list[Column]:
     Raises
     ------
     InputError
-        A column name is not a text or occurs twice, a column has a mixed or unknown type, a text contains a
-        null character, or a whole number has more than 63 bits.
+        A column name is not a text or occurs twice; a column has a mixed type, or one that R does not have; categories
+        have the same text; a text or a name contains a null character or half a character (a lone surrogate); a whole
+        number has more than 63 bits; a time is too far from 1970 for microseconds.
     """
     for name in frame.columns:
         if not isinstance(name, str):
@@ -231,7 +232,10 @@ def _check_text(levels: list[str], codes: NDArray[Any], name: str) -> None:
 
 
 def _kind(series: pd.Series, name: str) -> Type:
-    """The R type of a column that is not categorical.  It is "integer" for whole numbers of any size."""
+    """Return the R type of a column that is not categorical, "integer" for whole numbers of any size.
+
+    Raise InputError if R has no type for the column.
+    """
     types, dtype = pd.api.types, series.dtype
     if types.is_bool_dtype(dtype):
         return "logical"
@@ -266,7 +270,7 @@ def _kind(series: pd.Series, name: str) -> Type:
 
 
 def _whole(series: pd.Series, name: str, missing: NDArray[np.bool_]) -> Column:
-    """Encode whole numbers in the smallest R type that can represent them."""
+    """Encode whole numbers as integer, double or integer64, the first of these that can represent all of them."""
     dtype = _name(series.dtype)
     present = series[~missing]
     low, high = (int(present.min()), int(present.max())) if len(present) else (0, 0)

@@ -36,7 +36,7 @@ class RError(SurveySynthError):
 
 
 def in_session(work: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a function so that it uses rpy2's default conversions in every thread."""
+    """Decorate a function so that rpy2's default conversions are active while it runs, in any thread."""
 
     @wraps(work)
     def within(*arguments: P.args, **named: P.kwargs) -> T:
@@ -154,7 +154,7 @@ def vector(values: NDArray[Any]) -> Any:
 
 @in_session
 def inclusion_probabilities(size: ArrayLike, n: int) -> Floats:
-    """Compute inclusion probabilities by R's ``sampling::inclusionprobabilities``, to check those of this package.
+    """Compute inclusion probabilities proportional to size by R's ``sampling::inclusionprobabilities``, as a check.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def inclusion_probabilities(size: ArrayLike, n: int) -> Floats:
     Returns
     -------
     float array (N,)
-        Inclusion probabilities, which add up to n.
+        Inclusion probabilities, which add up to n.  They are 1 for units that would otherwise get more than 1.
 
     Raises
     ------

@@ -4,8 +4,8 @@
 
 "Staged" files are complete and on the disk, in a hidden folder next to the path of the release.  If a run is killed
 before the charge, the next run for the same path removes the staged folder.  If a run is killed after the charge,
-:func:`resume` publishes the staged folder.  It finds the ledger entry by the salt in ``unfinished.json``, so that
-nothing is spent twice.
+:func:`resume` publishes the staged folder.  It finds the ledger entry by its salt, a random text that is also
+in ``unfinished.json``, so that nothing is spent twice.
 
 A release that is charged when it is made, before it is written, does not have a path yet.  It is staged in the same way
 next to the ledger.  The staged folder stays there until the release is written, or :func:`resume` publishes it.
@@ -42,7 +42,7 @@ NO_ENTRY = {"entry": 0, "head": "0" * 64}  # placeholder in the manifest until t
 
 
 def spends(release: Contents) -> dict[str, Any]:
-    """Return the expense of a release as arguments of :meth:`surveysynth.Ledger.spend`."""
+    """Return what a release spends, as keyword arguments of :meth:`surveysynth.Ledger.spend`."""
     report = release.privacy
     each = (None, None) if report.kind == "none" else (report.epsilon, report.epsilon_replace_one)
     up_to = "" if report.delta is None else f", delta = {report.delta:.3g}"
@@ -56,7 +56,7 @@ def spends(release: Contents) -> dict[str, Any]:
 def charge(
     staging: Path, spent: dict[str, Any], ledger: Ledger, entered: list[Entry], *, overwrite: bool = False
 ) -> None:
-    """Charge a ledger for a staged release, and write number and checksum of the ledger entry into its manifest.
+    """Charge a ledger for a staged release, and write number and checksum of the ledger entry to its manifest.
 
     The staged release is complete, in the hidden folder ``staging``.  ``spent`` has the arguments of
     :meth:`surveysynth.Ledger.spend`.  The new ledger entry is appended to the list ``entered`` as soon as it exists,
@@ -87,9 +87,10 @@ def charge(
 
 
 def unfinished(path: Path) -> Path | None:
-    """Return the hidden folder of a release for this path that was charged to a ledger, but not moved to the path.
+    """Return the hidden folder of a release that was charged to a ledger, but not yet moved to ``path``.
 
-    Return None if there is no such folder.  Hidden folders of other interrupted runs for this path are removed.
+    Return None if there is no such folder.  Hidden folders of interrupted runs for ``path`` that were not charged are
+    removed.
 
     Raises
     ------
@@ -108,7 +109,7 @@ def unfinished(path: Path) -> Path | None:
 
 
 def how_to_publish(ledger: Ledger, entry: Entry) -> str:
-    """Return the shell command that publishes a release kept next to its ledger."""
+    """Return the shell command that publishes a release or measurements kept next to the ledger."""
     return f"surveysynth resume PLACE --ledger {str(ledger.path)!r} --survey {ledger.survey!r} --entry {entry.number}"
 
 
@@ -133,7 +134,7 @@ def resume(path: str | Path, *, ledger: Ledger | None = None, entry: int | None 
     Raises
     ------
     InputError
-        There is no such release; ``path`` is taken by now, or cannot be written; the ledger is missing, or was replaced
+        There is no such release; ``path`` exists by now, or cannot be written; the ledger is missing, or was replaced
         by another file; several releases are kept, and ``entry`` is not given.
     PrivacyError
         The ledger is damaged.
@@ -158,9 +159,9 @@ def resume(path: str | Path, *, ledger: Ledger | None = None, entry: int | None 
 
 
 def _charged(path: Path) -> list[Path]:
-    """List hidden folders next to a path (of a release or a ledger) that have a release charged to a ledger.
+    """List the hidden folders next to a path (of a release or a ledger) whose release was charged to a ledger.
 
-    Hidden folders next to the path whose release was not charged are removed.
+    Hidden folders whose release was not charged are removed.
     """
     charged = []
     for staging in left_behind(path):
@@ -234,7 +235,7 @@ def _is_entry(entry: Entry, path: Path) -> bool:
 
 
 def _note(staging: Path) -> tuple[Ledger, dict[str, Any]]:
-    """Read ``unfinished.json`` of a release in a hidden folder.  Return its ledger, and the content of the file."""
+    """Read ``unfinished.json`` in a hidden folder.  Return the ledger that it names, and its content."""
     note = json.loads((staging / UNFINISHED).read_text(encoding="utf-8"))
     if not Path(note["ledger"]).is_file():
         raise InputError(
@@ -245,7 +246,7 @@ def _note(staging: Path) -> tuple[Ledger, dict[str, Any]]:
 
 
 def _name(entry: Entry, staging: Path) -> None:
-    """Write number and checksum of a ledger entry into the manifest of a release in the folder ``staging``."""
+    """Write number and checksum of a ledger entry to the manifest of the release in the folder ``staging``."""
     file = staging / "public" / "manifest.json"
     entries = {name: value for name, value in json.loads(unsealed(file)).items() if name != "checksum"}
     with whole_file(file, mode=0o666) as stream:

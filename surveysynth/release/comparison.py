@@ -65,13 +65,13 @@ class Comparison:
     by : tuple of str
         The variables that define the cells.
     cells : pandas.DataFrame
-        One row for each cell and statistic.  The file has ``estimate`` and ``se``.  The release has
-        ``estimate_release``, ``se_release`` and the interval from ``ci_low`` to ``ci_high``.  ``std_diff`` is the
-        estimate of the release minus that of the file, in standard errors of the release.  ``overlap`` says how far the
-        two intervals overlap (Karr et al. 2006), and ``se_ratio`` is ``se_release / se``.  ``holds`` says whether the
-        interval of the release contains the estimate of the file.  ``holds`` is missing for a cell without an interval
+        One row for each combination of cell, statistic and outcome.  ``estimate`` and ``se`` are from the file;
+        ``estimate_release``, ``se_release`` and the 95% interval from ``ci_low`` to ``ci_high`` are from the release.
+        ``std_diff`` is ``(estimate_release - estimate) / se_release``, and ``se_ratio`` is ``se_release / se``.
+        ``overlap`` says how far the intervals of file and release overlap (Karr et al. 2006).  ``holds`` says whether
+        the interval of the release contains the estimate from the file.  It is missing for a cell without an interval
         and for a number that the design fixes, such as a public total.  ``modelled`` is True if the estimate of the
-        release comes from the model alone, because each noisy table has only some of the variables of the cell.
+        release comes from the model alone, because no noisy table has all variables of the cell.
     summary : pandas.DataFrame
         One row for each statistic and outcome.  ``cells`` counts the cells in which ``holds`` is not missing, and
         ``misses`` those in which it is false.  ``by_chance`` is the expected number of misses, 5% of ``cells``.  If
@@ -80,29 +80,30 @@ class Comparison:
     distributions : pandas.DataFrame
         One row for each numeric outcome, and one for the weight if it is synthesized.  ``largest`` and ``mean_square``
         are distances between the weighted empirical distribution functions of the file and of the release (Woo et al.
-        2009, section 2.3).  ``between`` is the mean of the largest distance between two data sets of the release.
+        2009, section 2.3): the largest difference, and the mean squared difference.  ``between`` is the mean, over all
+        pairs of data sets of the release, of the largest difference between the two functions of a pair.
     curves : pandas.DataFrame
         The weighted empirical distribution functions: ``outcome, value, file, release``.
     pmse : pandas.DataFrame
-        One row for each outcome, and one for ``all together``.  ``pmse`` is the propensity score mean squared error,
-        ``expected`` its value under a synthesizer that knows the parameters, and ``ratio`` is ``pmse / expected``
-        (Snoke et al. 2018, section 3.1).
+        One row for each outcome, one for the weight if it is synthesized, and, if these are several, one for ``all
+        together``.  ``pmse`` is the propensity score mean squared error, ``expected`` its value under a synthesizer
+        that knows the parameters, and ``ratio`` is ``pmse / expected`` (Snoke et al. 2018, section 3.1).
     joint : pandas.DataFrame
-        One row for each pair of two outcomes, and of an outcome with the weight or a predictor.  ``measure`` names the
-        measure of association.  ``file`` and ``release`` have its values, and ``se`` the standard error of the value
-        in the release that is due to synthesis, from the variance between data sets.
+        One row for each pair of outcomes, and for each pair of an outcome and the weight (if synthesized) or a
+        predictor.  ``measure`` names the measure of association.  ``file`` and ``release`` have its values.  ``se`` is
+        the standard error of the value in the release that is due to synthesis, from the variance between data sets.
     grids : dict of (str, str) to (array, array)
-        Two arrays (10, 10) for each pair of numeric columns: shares of the weights in the file and in the release.  The
-        classes are the tenths of each column in the file.
+        Two arrays (10, 10) for each pair of numeric columns: the joint distribution, in shares of the weights, in the
+        file and in the release.  The classes of a column are separated by its deciles in the file.
     incomplete : int
-        Number of records of the file in which an outcome is missing.  Counts include these records.  Other statistics
-        of an outcome leave out the records in which this outcome is missing.  Everything except ``cells`` and
-        ``summary`` leaves out all incomplete records.
+        Number of records of the file with a positive weight in which an outcome is missing.  Counts include these
+        records.  Other statistics of an outcome leave out the records in which this outcome is missing.  Everything
+        except ``cells`` and ``summary`` leaves out all incomplete records.
     smoothed : bool
-        True if the weights of the release are smoothed.
+        True if each weight of the release is smoothed: the expected weight, given the synthetic outcome.
     sampled : int
-        Number of records that were drawn at random from a larger file, and from each data set, to compute everything
-        except ``cells`` and ``summary``.  The number is 0 if all records were used.
+        Size of the random sample of records, from a larger file and from each data set, from which everything except
+        ``cells`` and ``summary`` is computed.  It is 0 if all records were used.
 
     Examples
     --------
@@ -171,10 +172,11 @@ class Comparison:
     def findings(self) -> list[str]:
         """Differences between release and file that are larger than noise explains, each as a sentence.
 
-        Estimates stand out if there are more than ``most`` misses, or if the distance of a cell has a probability below
-        1% in as many independent cells.  Distributions stand out if their largest distance is above ``between``, and
-        associations if they differ by more than two standard errors.  Differences up to 0.02 are not reported.  A pMSE
-        stands out if it is more than 10 times the expected one (Raab, Nowok & Dibben 2021).
+        A statistic is reported if more than ``most`` of its intervals miss the estimate of the file.  It is also
+        reported if a missed cell is so far off that, by chance, any of as many independent cells would be as far off
+        with a probability below 1%.  A distribution is reported if its largest distance is above ``between`` and above
+        0.02, and an association if it differs by more than two standard errors and by more than 0.02.  A pMSE is
+        reported if it is more than 10 times the expected one (Raab, Nowok & Dibben 2021).
         """
         found = [self._finding(row) for row in self.summary.to_dict("records")]
         for row in self.distributions.to_dict("records"):
@@ -198,7 +200,7 @@ class Comparison:
         return any(self._far(row)["std_diff"].notna().any() for row in self.summary.to_dict("records"))
 
     def _finding(self, row: Mapping[Hashable, Any]) -> str:
-        """A sentence about one statistic of an outcome if cells are too far off, else an empty text."""
+        """A sentence about a row of ``summary`` if its cells are too far off, else an empty text."""
         cells = ", ".join(self._off(self._far(row)))
         if row["misses"] > row["most"]:
             return (
@@ -208,19 +210,22 @@ class Comparison:
         return f"{quantity(row)}, farther than chance allows: {cells}" if cells else ""
 
     def _far(self, row: Mapping[Hashable, Any]) -> pd.DataFrame:
-        """The farthest cells of one statistic of an outcome, if its misses are too many, or the cells too far off."""
+        """The missed cells to report for a row of ``summary``, at most three, from the farthest.
+
+        If there are no more misses than chance allows, only cells that are too far off are reported.
+        """
         missed = _missed(self._cells_of(row)).sort_values("std_diff", key=abs, ascending=False)
         if row["misses"] <= row["most"]:
             missed = missed[missed["std_diff"].abs() > norm.isf(RARE / (2 * max(row["cells"], 1)))]
         return missed[:FARTHEST]
 
     def _off(self, cells: pd.DataFrame) -> list[str]:
-        """The cells by name, with their distances to the file.  A release without a standard error has no distance."""
+        """Return a text for each cell: its name and ``std_diff`` (left out without a standard error)."""
         distances = ("" if np.isnan(each) else f" by {each:+.1f}" for each in cells["std_diff"])
         return [f"{cell} off{by}" for cell, by in zip(named(cells, self.by), distances, strict=True)]
 
     def _cells_of(self, row: Mapping[Hashable, Any]) -> pd.DataFrame:
-        """The cells of one statistic of an outcome."""
+        """The cells of the statistic and outcome in a row of ``summary``."""
         return self.cells[(self.cells["statistic"] == row["statistic"]) & (self.cells["outcome"] == row["outcome"])]
 
     def __str__(self) -> str:
@@ -249,7 +254,7 @@ class Comparison:
     __repr__ = __str__
 
     def _lines(self, row: Mapping[Hashable, Any]) -> list[str]:
-        """Lines of the printed comparison: how often the intervals of one statistic hold, and which cells they miss."""
+        """Lines to print for a row of ``summary``: how many intervals contain the file's estimate, and missed cells."""
         rows = self._cells_of(row)
         text, judged, fixed = f"{quantity(row)}: ", int(row["cells"]), len(rows) - int(row["cells"])
         if judged:
@@ -274,7 +279,8 @@ def _missed(cells: pd.DataFrame) -> pd.DataFrame:
 def named(cells: pd.DataFrame, by: Sequence[str]) -> list[str]:
     """Name every cell of a table, as in "north x women".
 
-    The name of a proportion ends with the category, and the name of a quantile with the probability: "quantile 0.5".
+    The name of a proportion ends with the category, as in "north x women x employed", and the name of a quantile with
+    "median" or, for example, "10th percentile".
     """
     names = []
     for row in cells.to_dict("records"):
@@ -470,9 +476,7 @@ def _weight_in(release: Release) -> str | None:
 
 
 def _sides(design: SurveyDesign, release: Release) -> tuple[_Side, list[_Side]]:
-    """Return the records that are compared, of the file and of each data set.
-
-    These records have a positive weight and no missing outcome.
+    """Return the records to compare, from the file and from each data set: a positive weight, no missing outcome.
 
     If the file or a data set has more than ``LARGEST_SAMPLE`` records, a random sample of its records is returned.
     """
@@ -525,9 +529,9 @@ def distribution(values: Floats, weights: Floats, points: Floats) -> Floats:
 
 
 def _propensity(release: Release, file: _Side, datasets: Sequence[_Side]) -> pd.DataFrame:
-    """Mean over the data sets of the propensity score mean squared error, in a row for each outcome or weight.
+    """Compute the table ``pmse`` of a :class:`Comparison`, as means over the data sets.
 
-    A last row is for all of them together.
+    It has a row for each outcome and for a synthesized weight, and, if these are several, a last row for all together.
     """
     outcomes = [str(name) for name in file.frame if name not in release.predictors]
     together = {name: [name] for name in outcomes} | ({"all together": outcomes} if len(outcomes) > 1 else {})
@@ -619,10 +623,11 @@ def _joint(release: Release, file: _Side, datasets: Sequence[_Side]) -> pd.DataF
 def standard_error(values: Floats, *, pairs: bool) -> float:
     """Standard error of the mean of a statistic over m data sets that is due to synthesis, without the sampling error.
 
-    With ``pairs``, data sets 2k - 1 and 2k are from one draw of the parameters given noisy tables.  The variance is
-    then N + B / M, which includes the noise that all data sets share
-    (:data:`surveysynth.release.source.HOW_TO_COMBINE`).
-    Otherwise the variance is b / m (Reiter & Kinney 2012).  The result is NaN for a single data set.
+    With ``pairs``, data sets 2k - 1 and 2k (k = 1, ..., M = m / 2) are from one draw of the parameters given noisy
+    tables.  The variance is then N + B / M.  B is the variance between the means of the pairs, N = max(0, B - w / 2) is
+    the variance due to the noise that all data sets share, and w is the mean variance within pairs.  Otherwise the
+    variance is b / m, with b the variance between the data sets (Reiter & Kinney 2012).  The result is NaN for a single
+    data set.
     """
     if len(values) == 1:
         return np.nan

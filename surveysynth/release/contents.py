@@ -72,7 +72,8 @@ class Contents:
         Raises
         ------
         InputError
-            m is odd, below 4 or too large; the seed is not a whole number.
+            m is below 4 or too large, or odd, although two data sets come from each draw of the model's parameters; the
+            seed is not a whole number.
         """
         check_m(m)
         check_seed(seed)
@@ -108,7 +109,7 @@ class Contents:
         ------
         InputError
             The release was not drawn from noisy tables; m is odd, below 4 or too large; the release has columns of
-            :meth:`assign` or weights of :meth:`calibrate`.
+            :meth:`assign` or weights of :meth:`calibrate`, which the new data sets would lack.
         """
         if self.measured is None:
             raise InputError("more() is for strict releases that were drawn from measurements")
@@ -149,7 +150,7 @@ class Contents:
         Returns
         -------
         Release
-            The release.  Its data sets have the new columns, and tables accept them as ``outcome`` and in ``by``.
+            The release with the new columns in its data sets.  Tables accept them as ``outcome`` and in ``by``.
 
         Raises
         ------
@@ -278,7 +279,7 @@ class Contents:
         return [*self.categorical, *derived]
 
     def _preserved(self, by: str | Sequence[str] | None) -> list[str]:
-        """Return ``by`` as a list.  Raise InputError for a variable by which tables cannot be broken down."""
+        """Return ``by`` as a list.  Raise InputError for numeric outcomes, and for columns not in the release."""
         names, known = as_list(by), (*self.predictors, *self.categorical, *self.derived)
         for name in names:
             if name not in known:
@@ -289,7 +290,7 @@ class Contents:
         return names
 
     def _synthesized(self, outcome: str | Sequence[str] | None) -> list[str]:
-        """Return names of outcomes as a list, by default all.
+        """Return names of outcomes as a list, by default those of all outcomes.
 
         Raise InputError for a name that is neither an outcome nor a column of :meth:`assign`.
         """
@@ -302,7 +303,7 @@ class Contents:
     def _check_functions(self, columns: Sequence[str]) -> None:
         """Raise InputError for a column of :meth:`assign` whose function is lost, if standard errors need the function.
 
-        They need it for a release that was drawn from noisy tables.
+        They need it for a release from noisy tables, because the column is computed anew in the versions ``redrawn``.
         """
         for name in columns:
             if self.measured is not None and name in self.derived and self.derived[name] is None:
@@ -371,7 +372,11 @@ class Contents:
 
 
 def check_m(m: int) -> int:
-    """Return the number m of data sets to draw from noisy tables.  Raise InputError unless m is even and at least 4."""
+    """Return the number m of data sets to draw from noisy tables.
+
+    Raise InputError unless m is even and at least 4: each draw of the model's parameters gives two data sets, and a
+    variance between draws needs two draws.
+    """
     whole(m, "m", MOST_DATASETS)
     if m % PAIR or m < 2 * PAIR:
         raise InputError(f"m = {m}: data sets come in pairs, so give an even number from 4 on; it costs no epsilon")

@@ -1,4 +1,4 @@
-"""Compare two releases: changed settings, and tables side by side with the standard errors of differences."""
+"""Compare two releases: settings that changed, and estimates side by side with standard errors of the differences."""
 
 from __future__ import annotations
 
@@ -55,15 +55,17 @@ class Changes:
         ``entry, old, new``: every entry that differs, with both values as texts.  A text is empty if that release or
         plan lacks the entry.
     cells : pandas.DataFrame
-        For releases, one row for every cell of the tables: ``old``, ``se_old``, ``new``, ``se_new``, ``difference``
-        (new minus old), its standard error ``se``, and ``z``.  Numbers are NaN if only one release has the cell, or
-        if a standard error is unknown.
+        For releases, one row for each combination of cell, statistic and outcome.  ``old``, ``se_old``, ``new`` and
+        ``se_new`` are the estimates of the two releases with their standard errors, ``difference`` is new minus old,
+        ``se`` its standard error, and ``z`` is ``difference / se``.  Numbers are NaN if only one release has the cell,
+        or if a standard error is unknown.
     by : tuple of str
         The variables that define the cells.
     same_file : bool
         True if the standard errors of differences are computed for two releases of the same file.
     about : dict, optional
-        Titles, manifest checksums and epsilons of the two releases.  It is None for plans.
+        For the keys "old" and "new": title, checksum of the manifest, epsilon (None without a guarantee), and a text on
+        what was spent.  It is None for plans.
 
     Examples
     --------
@@ -81,7 +83,7 @@ class Changes:
 
     @property
     def changed(self) -> pd.DataFrame:
-        """The cells whose difference is significant at the 5% level, the largest absolute z first."""
+        """The rows of ``cells`` whose difference is significant at the 5% level, sorted from the largest absolute z."""
         z = self.cells["z"].abs()
         return self.cells[z > norm.ppf((1 + LEVEL) / 2)].sort_values("z", key=np.abs, ascending=False)
 
@@ -113,7 +115,7 @@ class Changes:
         Parameters
         ----------
         why : str, optional
-            What was wrong.  By default the erratum has "FILL IN" instead.
+            What was wrong.  By default the erratum has the text "FILL IN: ..." in its place.
 
         Returns
         -------
@@ -123,7 +125,7 @@ class Changes:
         Raises
         ------
         InputError
-            The changes are between plans, not releases.
+            The changes are between plans, which have no published numbers to correct.
         """
         if self.about is None:
             raise InputError("an erratum is about releases, and these are plans")
@@ -196,6 +198,11 @@ def diff_releases(
         True if both releases were made from the same confidential file.  The default is True if the manifest of the
         new release says that it supersedes the old one.
 
+    Returns
+    -------
+    Changes
+        The changed settings, and the cells of both releases with their differences.
+
     Raises
     ------
     InputError
@@ -225,7 +232,7 @@ def diff_releases(
 
 
 def _side_by_side(old: pd.DataFrame, new: pd.DataFrame, by: list[str], *, same_file: bool) -> pd.DataFrame:
-    """Match the cells of two tables in the order of the new table, and compute the columns of ``Changes.cells``."""
+    """Match the rows of two tables of estimates, in the order of the new table.  Return the frame ``Changes.cells``."""
     keys = [c for c in (*by, *QUANTITY) if c in old and c in new]
     sides = [
         table.assign(**{c: table[c].astype(str) for c in keys if c != "prob"})[
@@ -243,7 +250,7 @@ def _side_by_side(old: pd.DataFrame, new: pd.DataFrame, by: list[str], *, same_f
 
 
 def differing_entries(old: dict[str, str], new: dict[str, str]) -> pd.DataFrame:
-    """List the entries that differ between two mappings, with columns ``entry, old, new``."""
+    """List the entries that differ between two mappings, in columns ``entry, old, new``.  A missing entry is ""."""
     names = dict.fromkeys([*old, *new])
     rows = [(name, old.get(name, ""), new.get(name, "")) for name in names if old.get(name, "") != new.get(name, "")]
     return pd.DataFrame(rows, columns=["entry", "old", "new"])
@@ -254,9 +261,9 @@ def _with_noise(
 ) -> pd.DataFrame:
     """Estimate tables with a column ``noise``, the standard error due to synthesis.
 
-    Its square is the combined variance minus the mean variance within data sets.  This is b / m, where b is the
-    variance between the m data sets (Reiter & Raghunathan 2007).  If the data sets were drawn from noisy tables, it
-    also includes the variance due to the noise in these tables.  With one data set, ``noise`` is NaN.
+    The square of ``noise`` is the combined variance minus the mean variance within data sets.  This is b / m, where b
+    is the variance between the m data sets (Reiter & Raghunathan 2007).  If the data sets were drawn from noisy tables,
+    the square also includes the variance due to the noise in these tables.  With one data set, ``noise`` is NaN.
     """
     asked: dict[str, Any] = {"outcome": None if as_list(statistic) == ["count"] else outcomes, "statistic": statistic}
     if statistic is None:

@@ -78,15 +78,18 @@ class DomainEstimates(Contents):
             Standard errors follow Hu, Savitsky & Williams (2022a, appendix A).  If a ``by`` column is synthesized, n is
             the smallest number of records that the domain has in any of the data sets.  The lower limit of a
             count is at least 0.
-            ``attrs`` has the entries ``labels`` (headings of outcomes and ``by`` columns), ``where`` (the name of the
-            column ``where``) and ``digits`` (the number of decimals, if the plan of the release sets it).
+            ``flag`` has texts on the quality of the estimate, or the reason of suppression.
+            ``attrs`` has the entries ``labels`` (headings of outcomes and ``by`` columns), ``where`` (the argument
+            ``where``, if it is the name of a column) and ``digits`` (the number of decimals, if the plan of the release
+            sets it).
 
         Raises
         ------
         InputError
-            A ``by`` variable by which tables cannot be broken down; unknown outcomes or statistics; an argument that
-            has no effect on the statistics, such as ``quantiles`` for a mean; a column of :meth:`assign` whose function
-            is needed for standard errors, but was not kept.
+            A ``by`` variable that is neither a predictor, nor an outcome that is a category, nor a column of
+            :meth:`assign`; unknown outcomes or statistics; an argument that has no effect on the statistics, such as
+            ``quantiles`` for a mean; a column of :meth:`assign` whose function is needed for standard errors, but was
+            not kept.
 
         Examples
         --------
@@ -221,7 +224,7 @@ class DomainEstimates(Contents):
         ------
         InputError
             See :meth:`tables` and :func:`surveysynth.joint_estimates`; also, if counts are asked for together with
-            other statistics, and the release has a separate weight for counts (FBP).
+            other statistics, and the release has a separate weight for counts, as the model FBP has.
 
         Examples
         --------
@@ -242,10 +245,10 @@ class DomainEstimates(Contents):
         return jointly(designs, outcomes, names, asked, synthesized=tuple(moving), redrawn=self.redrawn)
 
     def _completed(self, make: Callable[..., pd.DataFrame]) -> Callable[..., pd.DataFrame]:
-        """Return a function that makes a table by ``make``, and makes it again if a standard error is missing.
+        """Return a function that calls ``make`` for a table, and calls it again if a standard error is missing.
 
-        The first time, the variance due to the noise in noisy tables is computed from a subset of the records; the
-        second time, from all records.
+        In the first call, the variance due to the noise in noisy tables is computed from a subset of the records; in
+        the second call, from all records.
         """
         fewer = self._redrawn_for_tables
 
@@ -259,10 +262,10 @@ class DomainEstimates(Contents):
         return made
 
     def _modelled(self, table: pd.DataFrame, names: list[str]) -> NDArray[np.bool_] | None:
-        """Return True for each row of a table of estimates whose estimate comes from the model alone.
+        """Return a boolean array: True for each row of a table whose estimate comes from the model alone.
 
-        This is the case if each noisy table has only some of the variables of the row.  The total, and rows with a
-        column of :meth:`assign`, are False.  The result is None for a release that was not drawn from noisy tables.
+        This is the case if no noisy table has all variables of the row.  The value is False for the total and for rows
+        with a column of :meth:`assign`.  The result is None for a release that was not drawn from noisy tables.
         """
         if self.measured is None:
             return None
@@ -281,7 +284,7 @@ class DomainEstimates(Contents):
     def _asked(
         self, outcome: str | Sequence[str] | None, statistic: str | Sequence[str] | None, by: Sequence[str]
     ) -> list[tuple[list[str], list[str]]]:
-        """List what to estimate, as pairs: some outcomes, and the statistics of these outcomes.
+        """List what to estimate, as pairs (list of outcomes, list of statistics of these outcomes).
 
         The default is counts and means of numbers, and proportions of categories.
         """

@@ -67,7 +67,11 @@ def write_folder(
     overwrite: bool,
     ledger: Ledger | None,
 ) -> None:
-    """Write a release folder (:meth:`surveysynth.Release.write`).  The caller has checked the path and the format."""
+    """Write a release folder, and charge the ledger last.
+
+    :meth:`surveysynth.Release.write` has the arguments and the errors, and checks the path and the format.
+    ``document`` has the printed tables.
+    """
     if not release.internal and (path / "internal").is_dir():
         raise InputError(f"{str(path)!r} has an internal/ that would be lost: this release is its public part only")
     entered: list[Entry] = []
@@ -86,7 +90,7 @@ def write_folder(
 
 
 def enter(release: Kept, table: pd.DataFrame, document: Document, ledger: Ledger) -> Kept:
-    """Charge a ledger for a release that has no folder yet, and return the release with its ledger entry.
+    """Charge a ledger for a release that has no folder yet.  Return the release with the number of the ledger entry.
 
     Before the charge, the files of the release are written to a hidden folder next to the ledger.
 
@@ -141,7 +145,7 @@ def check_format(format: str) -> None:
 
 
 def check_place(path: Path, *, overwrite: bool) -> None:
-    """Raise an error if a release cannot be written to a path, or would replace anything but a release.
+    """Raise an error if a release cannot be written to ``path``, or if it would replace something other than a release.
 
     Raises
     ------
@@ -171,7 +175,7 @@ def check_place(path: Path, *, overwrite: bool) -> None:
 
 
 def read_folder(path: Path) -> dict[str, Any]:
-    """Read the fields of a release from its public files, with the checks of :func:`surveysynth.read_release`."""
+    """Return the arguments of ``Release``, read from its public files as in :func:`surveysynth.read_release`."""
     folder, manifest = verified(path)
     datasets, published = _read_datasets(folder, manifest), None
     if MEASUREMENTS in manifest["files"]:
@@ -186,7 +190,7 @@ def public_text(release: Contents) -> str:
 
 
 def fields_from_text(text: str, frames: Sequence[pd.DataFrame]) -> dict[str, Any]:
-    """Make the fields of a release from the text of :func:`public_text` and from its data sets."""
+    """Return the arguments of ``Release``, from the text of :func:`public_text` and from its data sets."""
     public = json.loads(text)
     manifest = public["manifest"]
     made = [with_categories(frame, manifest["levels"]) for frame in frames]
@@ -197,7 +201,7 @@ def fields_from_text(text: str, frames: Sequence[pd.DataFrame]) -> dict[str, Any
 def _fields(
     manifest: dict[str, Any], datasets: tuple[SurveyDesign, ...], published: dict[str, Any] | None
 ) -> dict[str, Any]:  # fmt: skip
-    """Make the fields of a release from its manifest, its data sets and its noisy tables (if any)."""
+    """Return the arguments of ``Release``, from a manifest, data sets and the content of measurements.json (if any)."""
     fields = fields_of(manifest)
     if published is not None:
         fields["measured"] = Source.read(published, datasets[0], fields["predictors"], fields["rests_on"][0])
@@ -258,7 +262,7 @@ def _write_metadata(
     release: Contents, folder: Path, table: pd.DataFrame, document: Document, format: str,
     files: dict[str, dict[str, Any]],
 ) -> None:  # fmt: skip
-    """Write the machine-readable metadata; ``files`` has the manifest entries of the files that they describe."""
+    """Write the machine-readable metadata.  ``files`` has the manifest entries of the described files."""
     frames = {f"synthetic_{i}.{format}": design.frame for i, design in enumerate(release.datasets, 1)}
     titles = {name: f"Synthetic data set {i} of {release.m}" for i, name in enumerate(frames, 1)}
     titles |= {MEASUREMENTS: "Noisy tables from which all data sets were drawn", "report.txt": "Privacy report"}
@@ -347,7 +351,10 @@ def _read_datasets(folder: Path, manifest: dict[str, Any]) -> tuple[SurveyDesign
 
 
 def read_columns(file: Path, dtypes: dict[str, str], levels: dict[str, Any]) -> pd.DataFrame:
-    """Read a public file with the types of columns in the manifest.  Text that looks like a number stays text."""
+    """Read a public csv or parquet file with the types of columns in the manifest.
+
+    Text that looks like a number stays text.  ``dtypes`` and ``levels`` are the entries of the manifest.
+    """
     text = {c: "str" for c, t in dtypes.items() if t in ("str", "string", "object", "category")}
     empty = {c: [""] for c in dtypes if c not in text}
     if file.suffix == ".parquet":
@@ -358,7 +365,7 @@ def read_columns(file: Path, dtypes: dict[str, str], levels: dict[str, Any]) -> 
 
 
 def with_categories(frame: pd.DataFrame, levels: dict[str, Any]) -> pd.DataFrame:
-    """Make the columns that have levels in the manifest categorical.  The frame is changed in place and returned."""
+    """Make columns categorical, with their levels in the manifest.  The frame is changed in place and returned."""
     for column, kind in levels.items():
         categories = {str(level): level for level in kind["categories"]}
         values = frame[column].astype(str).map(categories)

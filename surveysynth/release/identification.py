@@ -88,8 +88,9 @@ def identification_risk(
     synthesized : str or list of str
         The known columns that were synthesized, if the files are frames or designs.  Convert numeric codes of
         categories to text first.  Leave the argument out for a Release, which knows its synthesized columns.
-    radius : float, or one for each value and then for each synthesized number that is known
-        Radius of the ball: a share of |y_i|, or a distance in the unit of y if ``relative`` is False.
+    radius : float or list of float
+        Radius of the ball: a share of |y_i|, or a distance in the unit of y if ``relative`` is False.  A list has one
+        radius for each column in ``value``, followed by one for each numeric known column that was synthesized.
     relative : bool
         True if radii are shares of |y_i|.
     floor : float, or as many numbers as in ``radius``
@@ -105,9 +106,10 @@ def identification_risk(
     Raises
     ------
     InputError
-        Columns that do not exist, have missing values or are not numeric; files of different lengths; a known column
-        that differs between the files but was not synthesized, is also in ``value``, or is the synthetic weight; a
-        negative radius; a Release without its internal part, or made from another file.
+        Columns that do not exist, have missing values or are not numeric; files of different lengths, whose rows cannot
+        be paired; a known column that was not synthesized, but differs between the files; a known column that is also
+        in ``value``, or is the synthetic weight (whose true value belongs in ``value``); a negative radius; a Release
+        made from another file, or without its internal part, which has the order of the records.
 
     Notes
     -----
@@ -327,7 +329,7 @@ def ordered_release(folder: Path) -> Release:
 
 @dataclass(frozen=True)
 class _Intruder:
-    """What an intruder knows about a record, and the radius within which values match."""
+    """What an intruder knows about a record: the arguments of :func:`identification_risk`."""
 
     known: list[str]
     value: list[str]
@@ -397,7 +399,7 @@ def _averaged(
 def known_synthesized(synthetic: Files, known: list[str], named: list[str]) -> list[str]:
     """List the columns in ``known`` that were synthesized.
 
-    A release knows its synthesized columns.  For frames and designs, ``named`` has their names.
+    A release knows its synthesized columns.  For frames and designs, ``named`` lists the synthesized columns.
 
     Raises
     ------
@@ -425,10 +427,11 @@ def _is_category(name: str, original: pd.DataFrame, files: list[pd.DataFrame], s
 
 
 def _both(pattern: Codes, truth: pd.DataFrame, synthetic: pd.DataFrame, categories: list[str]) -> tuple[Codes, Codes]:
-    """Return the patterns of the true and of the synthetic records, as codes.
+    """Return two arrays of codes: of the pattern of each true record, and of each synthetic record.
 
-    Records of one pattern have the same code.  ``pattern`` has the codes by the known columns that were not
-    synthesized.  The codes that are returned also distinguish the values of ``categories``, known synthesized columns.
+    Records with the same code agree in all known columns that are not numbers with a radius.  ``pattern`` has the codes
+    by the known columns that were not synthesized.  The returned codes also distinguish the values of ``categories``,
+    which are known columns that were synthesized.
     """
     if not categories:
         return pattern, pattern

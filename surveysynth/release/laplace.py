@@ -1,9 +1,11 @@
 """Tables with Laplace noise: the form of Hu, Savitsky & Williams (2022a, section 2.4), and a strict form.
 
-A table by p variables has 2^p levels: the interior cells, each margin, and the total.  A record is in one domain of
-each level.  In each of these domains, every statistic is queried once as a point estimate and R times as a replicate
-estimate.  Each query spends privacy budget.  With two tables and p = 2, this is epsilon = 8 eps_pc + 8 eps_vc in the
-paper: eps_pc is spent on a point estimate, and eps_vc / R on a replicate estimate.
+A table by p variables has 2^p levels: the interior cells, each margin, and the total.  Each level divides the records
+into domains, so that a record is in one domain of each level.  In every domain, each statistic is released once as a
+point estimate and R times as a replicate estimate, all with noise.  Each released number is a query, which spends a
+part of epsilon.  In the paper, p = 2 and the statistics are counts and means, so that 2 x 4 point estimates depend on
+a record, and epsilon = 8 eps_pc + 8 eps_vc: eps_pc is spent on a point estimate, and eps_vc / R on a replicate
+estimate.
 
 ``kind="local"`` is the form of the paper, without a guarantee.  ``kind="strict"`` is epsilon-differentially private
 within public bounds; its means are noisy totals over noisy counts.  :mod:`surveysynth.release.sensitivity` has the
@@ -76,10 +78,12 @@ class LaplaceTables:
     table : pandas.DataFrame
         The columns of :func:`surveysynth.estimate`, counts first, then means.
     budget : pandas.DataFrame
-        One row for each group of queries with the same noise: ``level, statistic, outcome, part, epsilon_each,
-        queries``.  ``part`` is "point" or "replicate".  ``queries`` is the number of queries of the group to which one
-        record contributes.  The sum of ``epsilon_each * queries`` is epsilon.  Strict tables also have the column
-        ``sensitivity``, which is confidential for local tables.
+        One row for each combination of level, statistic, outcome and part: ``level, statistic, outcome, part,
+        epsilon_each, queries``.  ``level`` has the names of the variables that define the domains, or "total".
+        ``part`` is "point" or "replicate".  ``epsilon_each`` is the epsilon of one estimate.  ``queries`` is the number
+        of these estimates to which one record contributes: 1 or R.  The sum of ``epsilon_each * queries`` is epsilon.
+        Strict tables also have the column ``sensitivity``.  Local tables lack it, because there it is computed from
+        the confidential file.
     kind : {"local", "strict"}
     epsilon : float
         Privacy budget of all counts and means together.
@@ -128,7 +132,7 @@ class Noisy:
 
     point: Floats  # (D,)
     replicated: Floats  # (R, D)
-    point_noise: Floats  # (D,), variances of the noise of the points
+    point_noise: Floats  # (D,), variances of the noise in ``point``
 
 
 def laplace_tables(
@@ -167,11 +171,12 @@ def laplace_tables(
         Only for ``strict``: the lowest and the highest value of "weight" and of every outcome.  Bounds must be chosen
         without looking at the file.
     consistent : bool
-        True to adjust counts and totals (mean times count) so that they add up to their margins.
+        True to adjust counts and totals (mean times count), so that cells add up to margins, and margins to the total.
     ledger : Ledger, optional
         The ledger that is charged, as the last step.  The strict form is entered with epsilon for replacing the values
-        of a record.  If the lower bound of the weight is 0, epsilon for blanking a record is entered, too; the cap of
-        the ledger refers to blanking.  The local form is entered without an epsilon.
+        of a record.  If the lower bound of the weight is 0, the same epsilon is also entered for blanking a record
+        (taking out its values), because a blanked record is one of weight 0.  The cap of the ledger refers to blanking.
+        The local form is entered without an epsilon, because it has no guarantee.
 
     Returns
     -------
@@ -183,18 +188,19 @@ def laplace_tables(
         As in the paper, a variance is computed from the deviations of the noisy replicate estimates from the noisy
         point estimate.  The variance includes the noise of the point estimate, as it should, and also the noise of the
         replicate estimates.  If the latter noise is large, intervals are too long, but never too short.  (Subtracting
-        the known noise variance would give 0 about half of the time, and intervals that undercover.)  ``consistent``
-        does not change variances.
+        the known noise variance would give 0 about half of the time, and intervals that undercover.)
 
         The variance of a strict mean is computed by the delta method: it is the variance of total - mean * count,
         divided by count^2.  The mean is NaN if the noisy count is not larger than the standard deviation of its noise.
+        With ``consistent``, mean and count in this formula are the adjusted ones.  Otherwise ``consistent`` does not
+        change variances.
 
     Raises
     ------
     InputError
-        Unknown columns or kinds; outcomes that are missing or infinite; bounds for the local form; for the strict form,
-        bounds that are missing, reversed, or for other columns; numbers out of range; a design for which there are no
-        replicates.
+        Unknown columns or kinds; outcomes that are missing or infinite; bounds for the local form, which computes its
+        sensitivities from the file; for the strict form, bounds that are missing, reversed, or for other columns;
+        numbers out of range; a design for which there are no replicates.
     PrivacyError
         The cap of the ledger would be exceeded, or the ledger cannot be written.
 
@@ -265,8 +271,9 @@ def _table(
 ) -> pd.DataFrame:  # fmt: skip
     """Make the table of noisy counts and means, with intervals.
 
-    ``estimates`` and ``noisy`` have a key for the mean of each outcome, and "" for counts.  ``n`` is the number of
-    records in each domain.
+    ``estimates`` has pairs (estimates, variances).  The keys of ``estimates`` and ``noisy`` are the outcomes, for their
+    means, and "" for counts.  ``n`` is the number of records in each domain, and ``degf`` are the degrees of freedom of
+    the design.
     """
     parts = []
     for name, (estimate, v) in estimates.items():
@@ -290,8 +297,9 @@ def _query(
 ) -> tuple[dict[str, Noisy], pd.DataFrame]:
     """Compute counts, and means or totals of each outcome, with Laplace noise in all cells and margins.
 
-    Return the noisy statistics by outcome, with the key "" for counts, and the privacy budget spent on them.  The local
-    form (without ``box``, the public bounds) has means, the strict form has totals.
+    Return the noisy statistics, a dictionary with the outcomes and "" (for counts) as keys, and the table
+    ``LaplaceTables.budget``.  ``y`` has the values of each outcome.  ``box`` has the public bounds of the strict form,
+    which computes totals.  It is empty for the local form, which computes means.
     """
     w, R = design.weights, boot.R
     shares = iter(_shares(epsilon, (1 + len(y)) * len(partitions), point_share, R))
@@ -315,7 +323,7 @@ def _query(
 
 
 def may_be_blank(box: dict[str, Bounds]) -> bool:
-    """True if the guarantee of strict tables covers the blanking of a record, too: the bounds allow a weight of 0."""
+    """True if the public bounds ``box`` allow a weight of 0.  Blanking a record (weight 0) is then covered, too."""
     return box["weight"][0] == 0
 
 
@@ -332,9 +340,9 @@ def _strict_guarantee(epsilon: float, outcomes: list[str], names: list[str], box
 def add_up(x: Floats, noise: Floats, A: csr_array) -> tuple[Floats, Floats]:
     """Adjust noisy values x by weighted least squares, so that the parts of a table add up to its totals.
 
-    The adjusted values x' minimize sum (x' - x)^2 / noise, given A x' = 0.  The solution is x' = x - V A' K^+ A x, with
-    V = diag(noise) and K = A V A'.  K^+ is the pseudo-inverse of K, because some equations follow from
-    others.  Return x' and the variances of the noise in x'.
+    The adjusted values z minimize sum (z - x)^2 / noise, given A z = 0.  The solution is z = x - V A^T K^+ A x, with
+    V = diag(noise) and K = A V A^T.  K^+ is the pseudo-inverse of K, which is singular because some equations follow
+    from others.  Return z and the variances of the noise in z, two arrays (D,).
 
     Parameters
     ----------
@@ -369,7 +377,11 @@ def _with_noise(exact: Exact, eps_point: float, eps_replicate: float) -> tuple[F
 def _local_estimates(
     noisy: dict[str, Noisy], A: csr_array | None, boot: Replicates
 ) -> dict[str, tuple[Floats, Floats]]:
-    """Compute estimates and variances of counts (key "") and means from noisy counts and means, as in the paper."""
+    """Compute pairs (estimates, variances) of counts (key "") and means from noisy counts and means, as in the paper.
+
+    With ``A``, the equations of :func:`surveysynth.release.suppression.additions`, the estimates are adjusted so that
+    counts and totals add up.
+    """
     found = {name: (x.point, boot.variance(x.replicated, x.point)) for name, x in noisy.items()}
     if A is None:
         return found
@@ -384,7 +396,11 @@ def _local_estimates(
 def _strict_estimates(
     noisy: dict[str, Noisy], A: csr_array | None, boot: Replicates
 ) -> dict[str, tuple[Floats, Floats]]:
-    """Compute estimates and variances of counts (key "") and means from noisy counts and totals."""
+    """Compute pairs (estimates, variances) of counts (key "") and means from noisy counts and totals.
+
+    With ``A``, the equations of :func:`surveysynth.release.suppression.additions`, counts and totals are first adjusted
+    so that they add up.
+    """
     added = {name: (x.point, x.point_noise) for name, x in noisy.items()}
     if A is not None:
         added = {name: add_up(*known, A) for name, known in added.items()}
@@ -401,11 +417,12 @@ def _strict_estimates(
 
 
 def _shares(epsilon: float, pairs: int, point_share: float, replicates: int) -> list[tuple[float, float]]:
-    """Divide epsilon: return ``pairs`` pairs of the epsilon of a point estimate and of one replicate estimate.
+    """Divide epsilon equally into ``pairs`` pairs (epsilon of a point estimate, epsilon of one replicate estimate).
 
-    Each pair is for one statistic in the cells, in one margin, or in the total of a table.  All numbers are multiples
-    of the last binary digit of epsilon, so that they add up to epsilon exactly.  What remains of the division goes to
-    the point estimates.  Raise InputError if epsilon is too small for the division.
+    A pair is for one statistic in one level: the cells, one margin, or the total.  It spends the first number plus
+    ``replicates`` times the second.  All numbers are multiples of the last binary digit of epsilon, so that the pairs
+    add up to epsilon exactly.  The remainder of the division goes to the point estimates.  Raise InputError if epsilon
+    is too small for the division.
     """
     unit = math.ulp(epsilon)
     each, left = divmod(round(epsilon / unit), pairs)

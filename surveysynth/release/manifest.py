@@ -1,4 +1,4 @@
-"""The manifest of a release: check and read ``manifest.json``, and make the fields of a release from it."""
+"""The manifest of a release, a JSON file of public facts about it: read and check it, and make a release from it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Epsilon = Annotated[float, Field(gt=0)]
 
 
 class Said(BaseModel):
-    """Base class of the parts of a manifest.  Types are strict: a number must not be written as text, for example."""
+    """Base class of the parts of a manifest.  Types are strict: for example, a number must not be written as text."""
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
@@ -49,7 +49,7 @@ class Levels(Said):
 
 
 class Spent(Said):
-    """Manifest entry of one expense on a confidential file (:class:`surveysynth.expenses.Expense`)."""
+    """Manifest entry of epsilon spent on a confidential file, with an id (:class:`surveysynth.expenses.Expense`)."""
 
     what: Name
     blank: Epsilon | None
@@ -58,7 +58,7 @@ class Spent(Said):
 
 
 class Package(Said):
-    """Manifest entry of the package version that made the release."""
+    """Manifest entry of the version of surveysynth that made the release."""
 
     surveysynth: str
 
@@ -166,9 +166,9 @@ def seal_of(path: Path) -> str:
 
 
 def types_of(frame: pd.DataFrame, columns: Iterable[str] | None = None, public: Collection[str] = ()) -> dict[str, Any]:
-    """Return the types of all columns of a frame, and the levels (categories) of its categorical columns.
+    """Return the manifest entries ``dtypes`` (types of all columns) and ``levels`` (of the categorical columns).
 
-    ``columns`` restricts the columns whose levels are returned.  For a column in ``public``, levels that no record has
+    With ``columns``, levels are returned for these columns only.  For a column in ``public``, levels that no record has
     are left out, so that they are not published.
     """
     found = [c for c in columns or frame if isinstance(frame[c].dtype, pd.CategoricalDtype)]
@@ -179,7 +179,7 @@ def types_of(frame: pd.DataFrame, columns: Iterable[str] | None = None, public: 
 
 
 def fields_of(manifest: dict[str, Any]) -> dict[str, Any]:
-    """Make the fields of a release from its manifest, except the data sets."""
+    """Return the arguments of ``Release`` from a manifest, without the data sets and the noisy tables."""
     privacy = PrivacyReport(
         kind=manifest["kind"],
         epsilon=math.inf if manifest["epsilon"] is None else manifest["epsilon"],
@@ -228,6 +228,6 @@ def without_none(roles: dict[str, Any]) -> dict[str, Any]:
 
 
 def _levels(column: pd.Series, *, all_of_them: bool) -> dict[str, Any]:
-    """Return the categories of a column in order.  Without ``all_of_them``, only those that some record has."""
+    """Return the entry ``Levels`` of a column.  Without ``all_of_them``, it lacks categories that no record has."""
     used = column.cat if all_of_them else column.cat.remove_unused_categories().cat
     return {"categories": used.categories.tolist(), "ordered": bool(used.ordered)}

@@ -70,15 +70,18 @@ class Measurements:
         )
 
     def table(self) -> pd.DataFrame:
-        """All noisy counts and sums, one in each row.
+        """Return all noisy counts and sums as one frame, one number in each row.
 
         Returns
         -------
         pandas.DataFrame
-            ``variable, by, level, kind, cell, count, noise_sd``.  Column ``count`` has noisy counts, which can be
-            negative.  For the kind "scores" it has sums of scores (a score is a bounded linear function of a record's
-            amount), and counts of special values.  For the kind "products" it has sums of products of the scores of
-            weight and outcome.  ``noise_sd`` is the standard deviation of the noise.
+            ``variable, by, level, kind, cell, count, noise_sd``.  ``variable`` is the outcome or the survey weight.
+            ``by`` names the columns or the earlier outcome by which it is cross-classified ("" if by none), and
+            ``level`` one of their categories ("all" if by none).  ``cell`` is a category, or an interval of amounts.
+            ``count`` has noisy counts, which can be negative, for the ``kind`` "counts".  For "scores" it has sums of
+            scores (a score is a bounded linear function of a record's amount), and counts of special values.  For
+            "products" it has sums of products of the scores of weight and outcome.  ``noise_sd`` is the standard
+            deviation of the noise.
         """
         parts, tables = [], self.source.tables
         for variable, variable_entry in zip(tables.variables, tables.as_json()["variables"], strict=True):
@@ -102,7 +105,8 @@ class Measurements:
         m : int
             Number of data sets, even and at least 4.  Two data sets come from each draw of the model's parameters.
         seed : int, optional
-            Seed of the draws, so that the data sets can be reproduced.  It reveals nothing about the file.
+            Seed of the draws, so that the data sets can be reproduced.  It reveals nothing about the file, because the
+            data sets are drawn from noisy tables, and the noise does not depend on this seed.
 
         Returns
         -------
@@ -190,7 +194,7 @@ def entered(source: Source, ledger: Ledger) -> Source:
 
 
 def with_classes_in_r(release: Release, classes: Mapping[str, str]) -> Release:
-    """Add the classes that outcomes have in R to the manifest of a release, for readers in R."""
+    """Return a release whose manifest has the classes of outcomes in R, such as "Date", for readers in R."""
     return replace(release, method=release.method | {CLASSES_IN_R: dict(classes)}) if classes else release
 
 

@@ -41,7 +41,12 @@ def printed(
     wording : str or Path, optional
         See :class:`surveysynth.publication.wording.Wording`.
     wide : bool
-        Whether the last variable of a table is across, if its categories fit.
+        True to put the categories of the last variable side by side, if they fit on the page.
+
+    Returns
+    -------
+    Document
+        One printed table for each statistic of each outcome, with titles and footnotes.
     """
     method, design = release.method, release.datasets[0]
     facts = Facts(
@@ -53,10 +58,10 @@ def printed(
 
 
 def check_printed(where: Where = None, level: float = 0.95, deff: Deff = False, **others: Any) -> None:
-    """Raise InputError for arguments that printed tables do not support.
+    """Raise InputError for arguments of :meth:`Release.tables` that printed tables do not support.
 
-    These are design effects, levels other than 95%, and functions as ``where``.  A title can state the condition only
-    if the condition is a column.
+    Printed tables have no column for design effects, and their headings say "95%".  ``where`` must not be a function,
+    because a title can name a condition only if the condition is a column.
     """
     if deff:
         raise InputError("printed tables and figures have no design effects: leave deff= out, or write a csv")

@@ -43,12 +43,13 @@ class Release(Estimates):
     categorical : tuple of str
         The outcomes that are categories.  Tables can be broken down by these outcomes, too.
     count_roles : dict, optional
-        Design roles from which standard errors of counts are computed, if these are not the roles of the data
-        sets.  A release by the model FBP publishes expected weights, and needs other weights here: counts are the
-        same, but the weights vary from record to record.
+        Design roles (columns of weights, strata and so on) from which standard errors of counts are computed, if these
+        are not the roles of the data sets.  Only the model FBP, a model of the population, needs them.  Its data sets
+        have two weights, which give the same counts.  The first is the mean expected weight of the record's cell.  The
+        second, which is named here, is the record's own expected weight, given its outcome.
     rests_on : tuple of Expense
-        The expenses on the confidential file for these data sets.  A ledger counts an expense once, even if several
-        releases have it.
+        The epsilon spent on the confidential file for these data sets, as expenses with ids.  A ledger counts an
+        expense only once, even if several releases have it.
     measured : Source, optional
         The noisy tables from which the data sets were drawn, if they were drawn from noisy tables.  These tables are
         published with the data sets.
@@ -88,7 +89,8 @@ class Release(Estimates):
         Raises
         ------
         InputError
-            The tables or files of the release cannot be made, or the release was entered before.  Nothing was charged.
+            The tables or files of the release cannot be made; or the release was entered before, and would be charged
+            twice.  Nothing was charged.
         PrivacyError
             The cap would be exceeded, or the ledger cannot be written; or the release was charged, but the last step
             on the disk failed (the message says where its files are).
@@ -207,8 +209,9 @@ class Release(Estimates):
         """Write tables in the form of an official publication, with footnotes in plain words.
 
         Three sentences come first: who is protected and how far, what is not protected, and what error to expect.
-        Numbers are rounded by their standard errors, so that the smallest standard error of a statistic has two
-        significant digits.  A csv has full precision, and no sentences or footnotes.
+        Counts are rounded to whole numbers, proportions and poverty rates to one decimal in percent, totals of amounts
+        to six significant digits, and other numbers to four, unless the plan of the release sets the number of
+        decimals.  A csv has full precision, and no sentences or footnotes.
 
         Parameters
         ----------
@@ -226,8 +229,9 @@ class Release(Estimates):
         wording : str or Path, optional
             The words of headings and footnotes: a translated copy of ``surveysynth/publication/wording.toml``.
         wide : bool
-            Whether the last variable is across in .html, .tex, .md and .docx, if its categories fit on the page: each
-            category then has estimate, interval and records.  By default all variables are down.
+            True to put the categories of the last variable side by side in .html, .tex, .md and .docx, if they fit on
+            the page.  Each category then has three columns: estimate, interval and number of records.  By default, the
+            categories of all variables are rows.
         **asked
             See :meth:`tables`.  ``where`` must be the name of a column, because the titles state the condition.  The
             intervals are 95% intervals.
@@ -292,7 +296,7 @@ class Release(Estimates):
             The file to write, .svg or .png.
         by : str or list of str, optional
             See :meth:`tables`.  If there are several variables, and the last variable has at most five categories
-            (including the total), colour and shape of the dots show its category.
+            (including the total), colour and shape of a dot show the category of the last variable.
         statistic : str, optional
             See :meth:`tables`.  By default means, or proportions if all outcomes are categories.
         symbols, wording

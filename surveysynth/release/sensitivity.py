@@ -39,7 +39,7 @@ Bounds = tuple[float, float]
 
 @dataclass(frozen=True)
 class Exact:
-    """Exact estimates in D domains with their R replicate estimates, and how much one record can change each."""
+    """Exact estimates in D domains, R replicate estimates in each domain, and their sensitivities to one record."""
 
     point: Floats  # (D,)
     replicated: Floats  # (R, D); NaN if the replicate has no record of the domain
@@ -50,9 +50,9 @@ class Exact:
 def local(w: Floats, y: Floats | None, partition: Partition, boot: Replicates) -> Exact:
     """Compute the count or the mean of y in each domain of a partition, and the sensitivity of this statistic.
 
-    The count is computed if ``y`` is None.  Source of the sensitivity: Hu, Savitsky & Williams 2022a, eq. 8 for counts
-    and eq. 9 for means.  As in the paper, replicate estimates get the sensitivity of the point
-    estimate, although replicate weights can be twice as large as survey weights.
+    The count is computed if ``y`` is None.  ``boot`` has the replicate weights.  Source of the sensitivity: Hu,
+    Savitsky & Williams 2022a, eq. 8 for counts and eq. 9 for means.  As in the paper, replicate estimates get the
+    sensitivity of the point estimate, although replicate weights can be twice as large as survey weights.
     """
     domain, domains = partition.domain, len(partition.labels)
     count, count_r = taylor.sums(domain, w, domains), boot.totals(w, domain, domains)
@@ -79,10 +79,10 @@ def strict(
 
     The survey weight w and the outcome y are clipped to the bounds ``weight`` and ``bounds``.  The count is computed if
     ``y`` is None.  w y is bilinear, so its largest and smallest values are at the corners of the box that the bounds
-    form.  A record is in one domain only.  The sensitivity also allows for rounding.  A computed sum of m products,
-    none larger than X, has a rounding error of at most m X gamma, with gamma = (m + 8) u / (1 - (m + 8) u), where
-    u = 2^-53 (Higham 2002, lemma 3.1; 8 is more than the products need).  Rounding adds at most twice this error to the
-    difference between two files.
+    form.  A record is in one domain only, so the difference of these values is the sensitivity of all domains together.
+    The sensitivity also allows for rounding.  A computed sum of m products, none larger than X, has a rounding error of
+    at most m X gamma, with gamma = (m + 8) u / (1 - (m + 8) u), where u = 2^-53 (Higham 2002, lemma 3.1; 8 is more than
+    the products need).  Rounding adds at most twice this error to the difference between two files.
     """
     domain, domains = partition.domain, len(partition.labels)
     z = np.clip(w, *weight) * (1.0 if y is None else np.clip(y, *bounds))

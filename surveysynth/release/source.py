@@ -95,21 +95,23 @@ class Source:
     model : {"FBS", "FBP"}
         FBS draws outcome and weight; FBP draws the outcome and gives every record its expected weight.
     epsilon : float
-        The requested epsilon, for blanking the outcome and weight of one record.
+        The requested epsilon, for blanking one record, that is, for taking out its outcome and weight.
     notes : tuple of str
         Further sentences of the privacy report.
     expense : Expense
-        The expense of the measurements, which a ledger counts.
+        The epsilon spent on the noisy tables, with an id, by which a ledger counts it only once.
     edits : tuple of str
-        Public rules that every synthetic record obeys.
+        Public edit rules, such as "hours <= 168", that every synthetic record obeys.
     earlier : NoisyTables, optional
         Noisy tables of an earlier year.  The model is fitted to these tables, too.
     spent_before : tuple of Expense
-        The expenses of the tables of the earlier year.  The epsilons add up for people who are in both files.
+        The epsilons spent on the tables of the earlier year.  For people who are in both files, they add up with the
+        epsilon of this year.
     delta_before : float
         Delta of the tables of the earlier year.
     publishable : bool
-        True if a release may be published; False if the measurements were made with a seed.
+        False if the noise was made with a seed.  Whoever knows the seed can then compute the noise, so a release must
+        not be published.
     labels : mapping of column to text
     ledger : mapping, optional
         Reference of the ledger entry for the measurements.
@@ -183,9 +185,9 @@ class Source:
 
     @cached_property
     def counted_by(self) -> dict[str, list[tuple[str, ...]]]:
-        """For each variable, the noisy tables that count it, each given as the columns that cross the variable.
+        """For each variable, the combinations of other columns with which a noisy table cross-classifies it.
 
-        The key of the survey weight is ``WEIGHT``.
+        The keys are the names of the variables, and ``WEIGHT`` for the survey weight.
         """
         found = dict[str, dict[tuple[str, ...], None]]()
         for variable in self.tables.variables:
@@ -198,9 +200,10 @@ class Source:
         return {name: [each for each in columns if each] for name, columns in found.items()}
 
     def is_counted(self, variable: str | None, columns: Collection[str]) -> bool:
-        """True if one noisy table has ``variable`` and all ``columns``, or if these are predictors, which are public.
+        """True if the joint distribution of ``variable`` and ``columns`` was measured or is public.
 
-        If ``variable`` is None, only ``columns`` matter.
+        This is the case if one noisy table has all of them, or if all of them are predictors.  If ``variable`` is None,
+        only ``columns`` matter.
         """
         wanted = {*columns, *([] if variable is None else [variable])}
         own = {name: tables for name, tables in self.counted_by.items() if name in wanted}
@@ -210,8 +213,8 @@ class Source:
     def data_sets(self, m: int, rng: np.random.Generator) -> tuple[tuple[SurveyDesign, ...], NDArray[np.int32]]:
         """Draw m data sets, two from each draw of the coefficients, with records in random order.
 
-        Return the data sets, and an array (m, n) with the order of the records in each data set.  Large data sets are
-        in temporary files, which are deleted when the data sets are no longer used.
+        Return the data sets, and an array (m, n) with the position in the file (from 0) of each record of each data
+        set.  Large data sets are in temporary files, which are deleted when the data sets are no longer used.
         """
         n, unit = self.tables.n, self._fit.cells.cell_of_record
 
@@ -232,13 +235,13 @@ class Source:
     def redrawn(self, like: SurveyDesign, *, subset: bool = False) -> tuple[SurveyDesign, ...]:
         """Simulate versions of a data set, from which the variance due to the noise in the noisy tables is computed.
 
-        The versions have different draws of the model's parameters, but the same random numbers.  The variance of an
-        estimate over these versions is N, the variance due to the noise (and the prior).  The model FBP publishes
-        expected weights.  Here, however, weights are drawn anew for each version, so that N includes the variance of
-        the weights.
+        The versions have the public columns of ``like``.  They have different draws of the model's parameters, but the
+        same random numbers.  The variance of an estimate over these versions is N, the variance due to the noise (and
+        the prior).  The model FBP publishes expected weights.  Here, however, weights are drawn anew for each version,
+        so that N includes the variance of the weights.
 
-        With ``subset``, a large data set is replaced by a subset of its records, without strata and PSUs.  N hardly
-        depends on the number of records.
+        With ``subset``, a large data set is replaced by a subset of its records, without strata and PSUs, to save time.
+        N hardly depends on the number of records.
         """
         unit, made = self._unit(like), []
         if subset and self.is_large(like.n):
@@ -254,7 +257,7 @@ class Source:
     def is_large(self, n: int) -> bool:
         """True if n records are so many that a subset is enough to compute the variance due to noise.
 
-        The result is always False for the model FBP.
+        It is never enough for the model FBP, whose N includes the variance of drawn weights, which depends on n.
         """
         return n > MANY and self.model == "FBS"
 
@@ -290,6 +293,7 @@ class Source:
         unit : int array (n,)
             The public cell of each record.
         draw : Draw
+            One draw of the coefficients of all models.
         rngs : two generators
             Random numbers for outcomes, and for weights.
         order : int array (n,), optional
@@ -356,7 +360,10 @@ class Source:
         return records
 
     def _to_totals(self, w: Floats, unit: Codes) -> Floats:
-        """Calibrate weights to the population total, and to the public totals of every public margin."""
+        """Scale weights to the population total, and rake them to the totals of groups that were declared as public.
+
+        ``unit`` is the public cell of each record.
+        """
         w = w * (self.tables.population_total / w.sum())
         if not self.tables.population_totals:
             return w

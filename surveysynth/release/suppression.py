@@ -32,7 +32,8 @@ def flag(
 ) -> pd.DataFrame:
     """Return a table of estimates with small and complementary cells suppressed, and with a column ``flag``.
 
-    A flag is a text on the quality of an estimate, or the reason of suppression.
+    Complementary cells are those from which a small cell could be computed.  A flag is a text on the quality of an
+    estimate, or the reason of suppression.
 
     Parameters
     ----------
@@ -49,13 +50,14 @@ def flag(
     cv_limit : float, optional
         Estimates with a larger coefficient of variation (standard error over estimate) are flagged.
     whole : bool
-        False if a condition selects the records of the table.  If it is True, the total count equals the total to which
-        the weights are calibrated.  It is then flagged, and has no standard error.
+        True if the table is of all records, False if a condition selects some of them.  If True, the total count equals
+        the total to which the weights are calibrated.  It is then flagged, and has no standard error.
     modelled : bool array (rows,), optional
         True for cells that follow from the model alone, because no noisy table counts their variables together.  These
         cells are flagged.
     known_total : bool
-        True if the population total was declared as public.  The count of all records then has no error.
+        True if the population total was declared as public.  The count of all records is then shown with standard
+        error 0.
 
     Returns
     -------
@@ -104,7 +106,7 @@ def flag(
 
 
 def _hidden(table: pd.DataFrame, by: list[str], min_cell: int) -> NDArray[np.bool_]:
-    """Return for each row of a table whether its cell is suppressed: small cells, and complementary cells.
+    """Return a boolean for each row of a table: True if its cell is small or complementary, hence suppressed.
 
     Complementary cells are found separately for each statistic of each outcome.
     """

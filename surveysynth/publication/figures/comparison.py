@@ -20,7 +20,9 @@ WIDE = 6.0  # standard errors that are shown on each side of 0, or more if a cel
 
 
 def estimate_differences(cells: pd.DataFrame, path: str | Path) -> Path:
-    """Draw the differences between release and file, in standard errors of the release, in a panel for each statistic.
+    """Draw the differences between release and file, in standard errors of the release, and return the path.
+
+    There is one panel for each combination of statistic and outcome, and at most four panels.
 
     Parameters
     ----------
@@ -51,7 +53,9 @@ def estimate_differences(cells: pd.DataFrame, path: str | Path) -> Path:
 
 
 def distribution_curves(curves: pd.DataFrame, path: str | Path) -> Path:
-    """Draw weighted empirical distribution functions of file and release, with one panel for each outcome.
+    """Draw weighted empirical distribution functions of file and release, and return the path.
+
+    There is one panel for each outcome, and at most four panels.
 
     Parameters
     ----------
@@ -74,7 +78,9 @@ def distribution_curves(curves: pd.DataFrame, path: str | Path) -> Path:
 
 
 def joint_grids(grids: Mapping[tuple[str, str], tuple[Floats, Floats]], path: str | Path) -> Path:
-    """Draw joint distributions of pairs of numeric columns, in a panel for the file and a panel for the release.
+    """Draw joint distributions of pairs of numeric columns, at most four, and return the path.
+
+    Each pair has a panel for the file and a panel for the release.
 
     Parameters
     ----------
@@ -97,7 +103,7 @@ def joint_grids(grids: Mapping[tuple[str, str], tuple[Floats, Floats]], path: st
 
 
 def risk_histogram(risks: pd.DataFrame, path: str | Path) -> Path:
-    """Draw histograms of the risks of records, with one panel for each column.
+    """Draw histograms of the risks of records, with one panel for each column, and return the path.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Dot plot of published estimates, with a dot and an interval for every domain."""
+"""Dot plot of published estimates, with a dot and a confidence interval for every domain."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def dot_plot(document: Document, path: Path, width: float = PAGE) -> str:
 
 
 def _describe(path: Path, alt: str) -> None:
-    """Mark an svg as an image with a ``desc`` element, because screen readers do not read the metadata."""
+    """Add the alternative text to an svg as a ``desc`` element, because screen readers do not read the metadata."""
     text = path.read_text(encoding="utf-8").replace("<svg ", '<svg role="img" ', 1)
     path.write_text(text.replace("</title>", f"</title>\n <desc>{escape(alt)}</desc>", 1), encoding="utf-8")
 
@@ -103,9 +103,10 @@ def _below(document: Document, share: float) -> list[str]:
 
 
 class _Rows:
-    """The position of every cell of a printed table in a dot plot: its row, its series, and its height in the row.
+    """The position of every cell of a printed table in a dot plot: its row, its series, and its vertical position.
 
-    A series is the dots of one category of the last variable, which have one colour and shape.
+    A series consists of the dots of one category of the last variable, which have the same colour and shape.  ``share``
+    is the width of the figure as a share of 16 cm, the width of the text of an A4 page.
     """
 
     def __init__(self, block: Block, share: float) -> None:

@@ -38,6 +38,12 @@ def compare_estimates(
     path : str or Path
         Image file.
     axis, title : str
+        Label of the horizontal axis, and title of the figure.
+
+    Returns
+    -------
+    Path
+        The image file.
     """
     from matplotlib.figure import Figure  # not pyplot, which would choose a window system for the whole process
 

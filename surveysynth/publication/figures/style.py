@@ -27,7 +27,7 @@ def new_figure(down: int, across: int, size: tuple[float, float], **shared: Any)
 
 
 def plain_log(side: Any, values: Floats, most: int = 9) -> None:
-    """Set ticks at 1, 2, 5, 10, ... on a logarithmic axis."""
+    """Set at most ``most`` ticks on the logarithmic axis ``side``, at 1, 2, 5, 10, ... in the range of ``values``."""
     ticks = round_limits(values[values > 0], most)
     side.set_ticks(ticks, [number(x) for x in ticks])
     side.set_minor_locator(no_ticks())
@@ -41,7 +41,7 @@ def no_ticks() -> Any:
 
 
 def round_limits(values: Floats, most: int = 9) -> Floats:
-    """Return round numbers in the range of the positive values: 1, 2, 5, 10, ..., or only powers of ten if too many."""
+    """Return at most ``most`` round numbers in the range of the positive values: 1, 2, 5, 10, ..., or powers of ten."""
     values = values[np.isfinite(values) & (values > 0)]
     if values.size == 0:
         return np.array([1.0])

@@ -1,4 +1,7 @@
-"""The part of a dossier that is about the ledger."""
+"""The part of a dossier about the ledger, which records the epsilon that all releases of a survey have spent.
+
+A dossier is the document that a disclosure review board signs.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ ENTRIES = 12  # largest number of ledger entries that are shown
 
 
 def ledger_fault(case: Case, ledger: Ledger) -> str:
-    """Return the reason why a ledger and a release do not agree, or an empty text if they agree."""
+    """Return the reason why a ledger does not contain a release as it is, or an empty text if it does."""
     try:
         ledger.verify({str(case.folder): case.release})
     except PrivacyError as error:
@@ -25,7 +28,7 @@ def ledger_fault(case: Case, ledger: Ledger) -> str:
 
 
 def balance_line(ledger: Ledger | None) -> str:
-    """Describe in one line what the releases of a survey have spent together."""
+    """Return a line of text: the sum of epsilon (for blanking) of all releases of a survey, and what the cap leaves."""
     if ledger is None:
         return "not known: no ledger was given, so earlier releases about these people are not counted here"
     cap = "no cap" if ledger.cap is None else f"cap {shown(ledger.cap)}, {shown(ledger.left, ROUND_FLOOR)} left"
@@ -33,7 +36,7 @@ def balance_line(ledger: Ledger | None) -> str:
 
 
 def balance(case: Case, ledger: Ledger | None) -> tuple[Block, ...]:
-    """List the last entries of a ledger, and say whether the ledger agrees with the release."""
+    """Return a table of the last entries of a ledger, and a paragraph that says whether it agrees with the release."""
     if ledger is None:
         return (Paragraph("Ledger: none was given, so what earlier releases of this survey spent is not shown here."),)
     number = (case.release.method.get("ledger") or {}).get("entry")

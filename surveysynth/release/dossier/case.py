@@ -1,4 +1,4 @@
-"""The input of a dossier: a release with its manifest, and the internal files of the release folder."""
+"""The input of a dossier, the document that a disclosure review board signs: a release, and its internal files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..release import Release, read_release
 
 @dataclass(frozen=True)
 class Case:
-    """A release for which a dossier is made, with its folder and its manifest."""
+    """A release for which a dossier is made, with the release folder and the content of the manifest."""
 
     folder: Path
     release: Release
@@ -53,9 +53,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Inside:
-    """Internal results of a release: exact numbers of the fit, and bounds and the privacy weight of each record.
+    """Confidential results of a release, from the folder ``internal``.
 
-    ``numbers`` is empty, and ``records`` is None, if the release folder does not have the file.
+    ``numbers`` has exact diagnostics of the fit.  ``records`` has a row for each record, with bounds of its log density
+    and its privacy weight.  If the folder lacks the file of ``numbers`` or ``records``, they are empty or None.
     """
 
     numbers: dict[str, Any]

@@ -1,4 +1,4 @@
-"""The parts of a dossier that a review board acts on: the first page, and decision and signatures."""
+"""The parts of a dossier on which a disclosure review board acts: the first page, and the page for its decision."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ QUESTION = (
 def first_page(
     case: Case, comparison: Comparison, risks: Risks | None, ledger: Ledger | None, inside: Inside
 ) -> tuple[Block, ...]:
-    """State what is released, about whom, the guarantee, what was declared, the budget, and what stands out."""
+    """Make the first page: what is released, about whom, the guarantee, the budget, the declared facts, the findings.
+
+    ``risks`` is None if the risks of identification could not be computed.
+    """
     found = [
         *_about_the_guarantee(case), *_about_the_ledger(case, ledger), *_about_records(risks, inside),
         *(f"{text} (section 6)" for text in comparison.findings),
@@ -49,7 +52,7 @@ def first_page(
 
 
 def released(case: Case) -> tuple[tuple[str, str], ...]:
-    """Return rows on what is released, about whom, and under which guarantee."""
+    """Return pairs (heading, text): what is released, about whom, and under which guarantee."""
     release, p = case.release, case.release.privacy
     design = release.datasets[0]
     weights = " and weights" if str(release.method["weights"]).startswith("synthesized") else ""
@@ -64,7 +67,10 @@ def released(case: Case) -> tuple[tuple[str, str], ...]:
 
 
 def promise(case: Case) -> tuple[Block, ...]:
-    """State who is protected and how far and, for a strict guarantee, draw the bound of a guess."""
+    """Return the sentence on who is protected, and how far.
+
+    For a strict guarantee, a bar is added.  It shows the largest probability that an intruder guesses right.
+    """
     p = case.release.privacy
     bar = (Guess(most_guessed(p.epsilon)[0]),) if p.kind == "strict" else ()
     return Paragraph(case.sentences[0], strong=True), *bar

@@ -1,4 +1,4 @@
-"""What the agency declared as public, with its values: schemas of outcomes, weights, totals and columns."""
+"""The part of a dossier on what the agency declared as public: facts about outcomes, weights, totals and columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ LISTED = 12  # largest number of levels of a public column that are listed
 
 
 def declared(release: Release, *, sign: bool) -> Grid:
-    """Tabulate what was declared as public, with values.  With ``sign``, a column is empty for who confirms it."""
+    """Make the table of what the agency declared as public, with the declared values.
+
+    With ``sign``, the last column is empty: there the board writes who confirms the value, and from which source.
+    """
     rows = [*_outcomes(release), *_weights(release), *_totals(release), *_columns(release), *_rules(release)]
     return Grid(
         ("declared as public", "value", *(["confirmed by, from which source"] if sign else [])),
@@ -27,7 +30,7 @@ def declared(release: Release, *, sign: bool) -> Grid:
 
 
 def _outcomes(release: Release) -> Iterator[tuple[str, str]]:
-    """Yield bounds, levels and heaps of each outcome, and the protected unit."""
+    """Yield, for each outcome, its bounds, levels and heaped values; last, the size of a protected unit, if any."""
     if release.measured is None:
         for name in release.categorical:
             yield name, f"levels {', '.join(map(str, levels_in(release.datasets[0].column(name))))}"
@@ -40,7 +43,7 @@ def _outcomes(release: Release) -> Iterator[tuple[str, str]]:
 
 
 def _weights(release: Release) -> Iterator[tuple[str, str]]:
-    """Yield the bounds of synthesized weights, or that weights are equal."""
+    """Yield the bounds of weights that are drawn from noisy tables, or the statement that all weights are equal."""
     design, tables = release.datasets[0], None if release.measured is None else release.measured.tables
     if tables is not None and tables.weight is not None:
         yield str(design.weights_name), _bounds_of_weights(tables)
@@ -96,5 +99,5 @@ def _content(column: pd.Series) -> str:
 
 
 def number(x: float) -> str:
-    """Write a number with all its digits.  A whole number up to the tolerance of calibration is written as whole."""
+    """Write a number with all its digits.  It is rounded to a whole number if that is within the calibration error."""
     return f"{x:,.0f}" if abs(x - round(x)) <= CALIBRATED * abs(x) else f"{x:,.12g}"

@@ -1,4 +1,4 @@
-"""Write the dossier of a release, and its public version.
+"""Write the dossier of a release, the document that a disclosure review board signs, and its public version.
 
 The dossier is made from the release folder with its internal part, and from the confidential file.  The public version
 is made from the public files alone, so it cannot reveal anything else.
@@ -49,10 +49,11 @@ def dossier(
     """Write the document that a disclosure review board signs before a release is published.  It is confidential.
 
     The first page says what is released, about whom, what an intruder can guess, which values were declared as public
-    (with space for who confirms each), the balance of the ledger, and what stands out.  The next pages have the
-    guarantee with its neighbours, risks of records with what a guess without the release reaches, diagnostics,
-    differences between the release and the confidential file, suppressed cells, assumptions, versions and checksums.
-    The last page is for decision and signatures.
+    (with space for the names of those who confirm them), the balance of the ledger, and what stands out.  The next
+    pages have the guarantee, and the pairs of neighbouring files to which it refers; the risks of identification of
+    single records, next to the risks that a guess without the release has; diagnostics; differences between the release
+    and the confidential file; suppressed cells; assumptions; versions and checksums.  The last page is for decision and
+    signatures.
 
     Parameters
     ----------
@@ -66,7 +67,8 @@ def dossier(
     ledger : Ledger, optional
         The ledger of the survey, which is verified against the release.
     by : str or list of str, optional
-        Variables of the comparison.  The default is :meth:`Release.table_predictors`.
+        The variables that define the cells in which release and file are compared.  The default is
+        :meth:`Release.table_predictors`.
     attack : MembershipAttack, optional
         Result of :func:`surveysynth.membership_attack`.
     files : list of paths, optional
@@ -181,7 +183,7 @@ def public_dossier(path: str | Path, out: str | Path) -> Path:
 
 
 def _write(page: str, folder: Path) -> str:
-    """Write the html and, if possible, the PDF.  Return the reason if there is no PDF."""
+    """Write the html and, if possible, the PDF.  Return the reason why there is no PDF, or an empty text."""
     (folder / f"{NAME}.html").write_text(page, encoding="utf-8")
     return pdf(page, folder / f"{NAME}.pdf")
 

@@ -1,4 +1,4 @@
-"""The parts of a dossier on the fit, and on the release next to the confidential file."""
+"""The parts of a dossier on the diagnostics of the fit, and on how the release differs from the confidential file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def diagnostics(case: Case, inside: Inside) -> tuple[Block, ...]:
 
 
 def compared(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
-    """Compare the release with the confidential file: estimates, distributions, and relations between columns.
+    """Compare the release with the confidential file: estimates, distributions, and associations between columns.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def compared(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
 
 
 def _estimates(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
-    """Report how often intervals of the release miss the estimate of the confidential file."""
+    """Report how often confidence intervals of the release miss the estimate from the confidential file."""
     rows = tuple(
         (quantity(r), f"{r['cells']}", f"{r['misses']}", f"{r['by_chance']:.1f}", f"{r['most']}",
          f"{r['std_diff']:.2f}", f"{r['overlap']:.0%}", f"{r['se_ratio']:.2f}")
@@ -70,7 +70,7 @@ def _estimates(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
 
 
 def _farthest(comparison: Comparison) -> tuple[Block, ...]:
-    """List cells whose intervals miss the estimate of the file, then cells with the largest differences."""
+    """List the cells whose intervals miss the estimate of the file, then the cells with the largest differences."""
     judged = comparison.cells[comparison.cells["std_diff"].notna()]
     holds, size = judged["holds"].fillna(True).astype(bool), -judged["std_diff"].abs()
     shown = judged.iloc[np.lexsort((size, holds))].head(CELLS)
@@ -90,7 +90,7 @@ def _farthest(comparison: Comparison) -> tuple[Block, ...]:
 
 
 def _distributions(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
-    """Show the distribution functions of numeric outcomes in file and release."""
+    """Draw the distribution functions of numeric outcomes in file and release, and tabulate their distances."""
     if not len(comparison.curves):
         return ()
     drawn = distribution_curves(comparison.curves, scratch / "curves.svg")
@@ -106,7 +106,7 @@ def _distributions(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
 
 
 def _told_apart(comparison: Comparison) -> tuple[Block, ...]:
-    """Report how well records of the file can be told from synthetic records."""
+    """Report how well a propensity model tells records of the file from synthetic records."""
     smoothed = f" Here {SMOOTHED}." if comparison.smoothed else ""
     return (
         Grid(

@@ -1,6 +1,6 @@
 """The parts that a dossier and its public version share: columns, guarantee, suppression, assumptions, versions.
 
-The argument ``sign`` is True for the dossier.  The versions then include internal files.
+A dossier is the document that a disclosure review board signs.  A part is a tuple of blocks: paragraphs and tables.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def guarantee(case: Case) -> tuple[Block, ...]:
 
 
 def suppression(case: Case) -> tuple[Block, ...]:
-    """Count the suppressed and the flagged cells of the published tables."""
+    """Count the suppressed cells of the published tables, and the cells with each flag (a text on their quality)."""
     file = case.public / "tables.csv"
     flags = pd.read_csv(file, keep_default_na=False)["flag"].astype(str)
     hidden = [found for found in (SUPPRESSED.search(text) for text in flags) if found]
@@ -131,7 +131,11 @@ def assumptions(case: Case) -> tuple[Block, ...]:
 
 
 def versions(case: Case, files: Sequence[Path], *, sign: bool) -> tuple[Block, ...]:
-    """List versions of software, and checksums of files.  With ``sign``, internal files are listed, too."""
+    """List versions of software, and checksums of files.
+
+    ``sign`` is True for the dossier, False for its public version.  With ``sign``, the internal files of the release
+    and ``files`` are listed, too.
+    """
     method = case.release.method
     engine = method.get("engine", {})
     made = [("release made by", f"surveysynth {method['package']['surveysynth']}")]

@@ -1,4 +1,7 @@
-"""The part of a dossier on risks of records: identification, bounds behind epsilon, and a membership attack."""
+"""The part of a dossier on risks of single records: identification, bounds behind epsilon, and a membership attack.
+
+A dossier is the document that a disclosure review board signs.
+"""
 
 from __future__ import annotations
 
@@ -44,12 +47,14 @@ NO_ATTACK = Paragraph(
 class Risks:
     """Risks of identification of the records in a release, for an intruder who knows the columns ``known``.
 
-    ``table`` has a row for each record of the confidential file: its position ``row``, the number of synthetic records
-    that match it in the known columns (``pattern_size``), and three measures of risk.  Each measure is the largest over
-    the numeric outcomes ``values``.  ``with_more`` has the same measures for an intruder who also knows the synthesized
-    categorical outcomes ``also``.  ``dealt`` and ``dealt_with_more`` have the same measures for files in which the
-    outcomes of the confidential file are dealt to the records at random: what a guess from the distribution of the
-    whole file reaches.
+    ``table`` has a row for each record of the confidential file: its position ``row`` (from 0), the number of synthetic
+    records that match it in the known columns (``pattern_size``), and three measures of risk: ``identification``,
+    ``attribute`` and ``match``.  A measure is computed for each numeric outcome in ``values``; the largest is kept.
+    ``with_more`` has the same measures for an intruder who also knows the synthesized categorical outcomes ``also``.
+
+    ``dealt`` and ``dealt_with_more`` have the same measures if the outcomes of the confidential file, permuted at
+    random among its records, take the place of the synthetic outcomes.  They are the risks from an intruder who knows
+    no more than the distribution of the outcomes in the whole file.  Their rows are those of ``judged``.
     """
 
     table: pd.DataFrame
@@ -64,8 +69,8 @@ class Risks:
     def computed(cls, case: Case, design: SurveyDesign) -> Risks | None:
         """Compute the risks of the records in a release.
 
-        Return None if the release has no numeric outcome that every record has, or if its folder lacks the order of
-        the records.
+        Return None if the release has no numeric outcome that every record has, or if its folder lacks
+        internal/rows.csv, which says to which confidential record a synthetic record belongs.
         """
         release = case.release
         frame = design.frame
@@ -90,12 +95,12 @@ class Risks:
 
     @property
     def judged(self) -> pd.DataFrame:
-        """The rows of ``table`` for records that are in the release."""
+        """The rows of ``table`` without the records that the release left out."""
         return self.table.dropna(subset="identification")
 
     @property
     def knowledge(self) -> str:
-        """The names of the columns that the intruder knows."""
+        """The names of the columns that the intruder knows, as one text."""
         return ", ".join(self.known) or "nothing that is published"
 
 
@@ -103,7 +108,10 @@ def _measured(
     frame: pd.DataFrame, files: Release | list[pd.DataFrame], known: list[str], values: list[str],
     synthesized: Sequence[str] = (),
 ) -> pd.DataFrame:  # fmt: skip
-    """Return the measures of risk of each record, each the largest over the outcomes in ``values``."""
+    """Return a row for each record with its measures of risk, each of which is the largest over ``values``.
+
+    ``synthesized`` names the known columns that were synthesized, if ``files`` are frames.
+    """
     each = {
         name: [measure(frame, files, known=known, value=value, synthesized=synthesized, radius=RADIUS)
                for value in values]
@@ -113,7 +121,10 @@ def _measured(
 
 
 def _dealt(frame: pd.DataFrame, outcomes: list[str], m: int) -> list[pd.DataFrame]:
-    """Return m files in which the outcomes of the records are exchanged at random among all records."""
+    """Return m copies of a file in which the outcomes are permuted at random among the records.
+
+    The outcomes of one record stay together.
+    """
     rng = np.random.default_rng(0)
     orders = [rng.permutation(len(frame)) for _ in range(m)]
     return [frame.assign(**{name: frame[name].to_numpy()[order] for name in outcomes}) for order in orders]
@@ -127,11 +138,12 @@ def risks_of_records(
     Parameters
     ----------
     risks : Risks, optional
-        None means that the risks could not be computed.
+        The risks of identification.  None means that they could not be computed.
     records : pandas.DataFrame, optional
         For each record, its privacy weight and the bounds of its log density, if the release has them.
     release : Release
     attack : MembershipAttack, optional
+        The result of a membership attack.  None means that no attack was made.
     scratch : Path
         Folder for figures.
     """
@@ -194,7 +206,8 @@ def _quantiles(risks: Risks) -> Grid:
 def _most_at_risk(risks: Risks, records: pd.DataFrame | None) -> Grid:
     """List the records with the largest risk of identification.
 
-    Each row also has the record's other risks, the same risks without the release, and the bound of its log density.
+    Each row also has the attribute risk of the record, the same two risks without the release, and those columns of
+    ``BOUNDS`` (bounds of the log density, privacy weight) that vary between records.
     """
     table = risks.judged.assign(**{f"dealt_{what}": risks.dealt[what].to_numpy() for what in MEASURES})
     shown = table if records is None else table.merge(records, on="row", how="left")
