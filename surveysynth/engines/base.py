@@ -94,7 +94,8 @@ class Engine(Protocol):
     ) -> Samples:
         """Draw from the posterior of a Stan program by NUTS.
 
-        ``program`` is a name in ``stan/`` without ``.stan``, or a path that ends in ``.stan``.
+        ``program`` is a name in ``stan/`` without ``.stan``, or a path that ends in ``.stan``.  ``data`` are the data
+        that the program declares, by name.  ``warmup`` and ``draws`` are numbers of iterations of each chain.
         """
         ...
 

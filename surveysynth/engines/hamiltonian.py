@@ -104,7 +104,7 @@ class _Chain:
     def draw(self, discarded: int, draws: int, count: Callable[[], None]) -> tuple[Floats, int]:
         """Run the warm-up of ``discarded`` draws, then return ``draws`` draws and the number of divergences.
 
-        Step size and metric are adapted during the warm-up.
+        Step size and metric are adapted during the warm-up.  ``count`` is called at each draw, to report progress.
         """
         visited, measured = list[Floats](), (self.warmup // 5, 2 * self.warmup // 5, 7 * self.warmup // 10)
         for i in range(discarded):

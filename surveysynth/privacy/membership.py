@@ -231,8 +231,9 @@ def membership_attack(
         Number of records attacked with m draws.
     refit : int
         Number of records that are attacked by a refit: alternately the records with the largest risks and the records
-        with the largest advantage.  This takes as many fits, and one more.  If privacy weights do not depend on other
-        records (a policy, ``Censored(weighted=False)``) nothing is refitted, because re-weighting the draws is exact.
+        with the largest advantage.  This takes one fit for each of these records, and one more to the whole file.  If
+        privacy weights do not depend on other records (a policy, ``Censored(weighted=False)``) nothing is refitted,
+        because re-weighting the draws is exact.
     seed : int, optional
         Seed of the simulated attacks and the refits.  A seed is safe here, as nothing is released.
 

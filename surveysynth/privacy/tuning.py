@@ -63,7 +63,8 @@ def tune(
     """Tune c1 so that the overall Lipschitz bound Delta of the fit is just below the target.
 
     Delta is a maximum over draws and varies from fit to fit, especially if few records determine a coefficient.  So
-    the search may not converge; the result is then the fit with the largest Delta up to the target.
+    the search may not converge.  The result is then the fit with the largest Delta among those that do not exceed the
+    target.
 
     Parameters
     ----------

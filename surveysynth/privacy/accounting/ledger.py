@@ -1,6 +1,7 @@
 """The privacy ledger: the epsilons spent by the releases of a survey, and a cap on their sum.
 
-A ledger is one text file of numbered, hash-chained lines (:mod:`surveysynth.privacy.accounting.ledger_file`).
+A ledger is one text file of numbered lines (:mod:`surveysynth.privacy.accounting.ledger_file`).  Each line ends with
+its head, a hash of the ledger up to this line.  So a line cannot be changed, removed or moved unnoticed.
 ``spend`` writes an entry when the release is made and before anyone sees the release.  It writes the entry at once,
 under an exclusive lock, and returns when the entry is on the disk (fsync).  So a crash leaves one of three states:
 
@@ -335,7 +336,7 @@ class Ledger:
     def verify(self, releases: Published | Iterable[Published] | Mapping[str, Published] = ()) -> pd.DataFrame:
         """Check that the ledger is intact and has the entries of some releases.
 
-        Every line is checked against the line before.  The manifest of a release cites the number and the head of the
+        The head of every line is computed again.  The manifest of a release cites the number and the head of the
         release's entry, so a ledger that was truncated before that entry, or rebuilt, does not fit the release.
 
         The check finds accidents: a file that was truncated, edited or restored from an old copy, and releases that

@@ -133,8 +133,8 @@ def ruined(cells: Cells) -> pd.DataFrame:
     """Count, in each cell of the study, the releases with a very wrong mean or proportion of the whole population.
 
     An estimate is very wrong if its error exceeds 5 times the median standard error of the confidential estimates.  The
-    columns are ``population, n, method, epsilon, ruined`` (the number of such releases) and ``samples`` (of all
-    releases).
+    columns are ``population, n, method, epsilon, ruined`` (the number of such releases) and ``samples`` (the number of
+    all releases).
     """
     parts = []
     for cell, study in cells:

@@ -1,4 +1,7 @@
-"""Real populations from which samples are drawn.  The outcomes are amounts, counts, shares or categories."""
+"""Real populations from which samples are drawn.  The outcomes are amounts, counts, shares or categories.
+
+``eusilc`` is the data set of Austrian persons and households of this name in the R package laeken.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,7 @@ class RealPopulation:
     strata : str
         Column of strata, which is a predictor.
     size : str
-        Column with the measure of size.
+        Column with the measure of size, to which inclusion probabilities are proportional.
     psu : str, optional
         Column of PSUs.  If given, samples have two stages.
     take : int or str

@@ -111,7 +111,7 @@ def _strict_with_earlier(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
 
 
 def _pseudo(cell: Cell, design: SurveyDesign, seed: int, *, debias: bool = False) -> Tables:
-    """Make a release under the pseudo posterior, the papers' asymptotic mechanism.
+    """Make a release under the pseudo posterior mechanism of Hu, Savitsky & Williams (2022a).
 
     Return a function that makes a table of estimates by a given margin.
     """
@@ -127,7 +127,7 @@ def _debiased(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
 
 
 def _censored(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
-    """Make a release under the censored likelihood, the papers' strict mechanism.
+    """Make a release under the censored mechanism of Hu, Williams & Savitsky (2025).
 
     Return a function that makes a table of estimates by a given margin.
     """
