@@ -53,7 +53,10 @@ class Diagnostics:
         return tuple(name for name, failed in checks.items() if failed)
 
     def worst(self, other: Diagnostics) -> Diagnostics:
-        """Combine the diagnostics of two fits: the sum of the divergences, and the worse of the other values."""
+        """Combine the diagnostics of two fits: the sum of the divergences, and the worse of each other diagnostic.
+
+        The combined limit of R-hat is the larger one.
+        """
         return Diagnostics(
             self.divergences + other.divergences, float(np.maximum(self.rhat, other.rhat)),
             float(np.minimum(self.ess_bulk, other.ess_bulk)), float(np.minimum(self.ess_tail, other.ess_tail)),
@@ -91,7 +94,8 @@ class Engine(Protocol):
     ) -> Samples:
         """Draw from the posterior of a Stan program by NUTS.
 
-        ``program`` is a name in ``stan/`` without ``.stan``, or a path that ends in ``.stan``.
+        ``program`` is a name in ``stan/`` without ``.stan``, or a path that ends in ``.stan``.  ``data`` are the data
+        that the program declares, by name.  ``warmup`` and ``draws`` are numbers of iterations of each chain.
         """
         ...
 
@@ -112,10 +116,13 @@ def program_path(program: str) -> Path:
 
 
 def diagnose(values: Mapping[str, NDArray[np.float64]], divergences: int) -> Diagnostics:
-    """Compute the worst R-hat and effective sample sizes over parameters (Vehtari et al. 2021, by Stan's code).
+    """Compute the largest R-hat and the smallest effective sample sizes (bulk and tail) over all parameters.
 
-    Constant entries, such as the fixed corner of a Cholesky factor, have no R-hat and are left out.  If an entry is not
-    finite, or all entries are constant, the three values are NaN.  NaN fails the checks.
+    Source: Vehtari et al. 2021, by Stan's code.
+
+    ``values`` has an array (chains, draws, ...) for each parameter.  Constant elements, such as the fixed corner of a
+    Cholesky factor, have no R-hat and are left out.  If an element is not finite, or all elements are constant, R-hat
+    and effective sample sizes are NaN.  NaN fails the checks.
     """
     columns = [v.reshape(*v.shape[:2], -1) for v in values.values()]
     flat = np.concatenate(columns, axis=2)

@@ -122,7 +122,10 @@ class CmdStan:
 
 
 def to_samples(fit: CmdStanMCMC, version: str) -> Samples:
-    """Convert a fit of cmdstanpy to :class:`Samples`, with the draws of each chain in an axis of their own."""
+    """Convert a fit of cmdstanpy to :class:`Samples`.
+
+    cmdstanpy concatenates the chains; here each parameter gets an array (chains, draws, ...).
+    """
     values = {}
     for name, flat in fit.stan_variables().items():
         shape = (fit.chains, fit.num_draws_sampling, *flat.shape[1:])

@@ -1,6 +1,6 @@
 """Compiled CmdStan programs in the user's cache folder.
 
-The folder name of a program ends in a key, which is computed from everything that the executable depends on.
+The folder name of a program ends in a key: a hash of everything that the executable depends on.
 """
 
 from __future__ import annotations
@@ -87,8 +87,9 @@ def compiled(source: Path, home: Path, version: str) -> CmdStanModel:
 def with_includes(program: Path, within: tuple[Path, ...] = ()) -> str:
     """Return the text of a program, with included files in place of ``#include`` lines.
 
-    The line of a missing file stays, so that stanc reports the file.  Names of files are relative to the folder of the
-    program, also within included files.
+    The ``#include`` line of a missing file stays, so that Stan's compiler reports the file.  Names of files are
+    relative to the folder of the outermost program, also within included files.  ``within`` are the programs that
+    include this one, with the outermost last.  A program that includes itself keeps the line as well.
     """
     outermost = within[-1] if within else program
 

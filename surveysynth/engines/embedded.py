@@ -63,7 +63,7 @@ def check_program(path: Path) -> None:
 
 
 def check_data(path: Path, data: Mapping[str, Any]) -> None:
-    """Refuse data that do not fit the program (ModelError).
+    """Refuse data that do not fit the declarations of the program (ModelError).
 
     The error has only names and sizes from Stan's message, as the rest of that message may quote values.
     """
@@ -85,7 +85,11 @@ def check_data(path: Path, data: Mapping[str, Any]) -> None:
 
 
 def log_target(path: Path, data: Mapping[str, Any], values: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Compute the log density that a program samples, up to a constant, at each of S draws of its parameters: (S,)."""
+    """Compute the log density that a program samples, up to a constant, at S draws: (S,).
+
+    The density is of the unconstrained parameters, with the Jacobian.  ``values`` has the draws of each parameter,
+    (S, ...), on the constrained scale.
+    """
     model = _model(path, data)
     names = dict.fromkeys(name.split("[")[0].split(".")[0] for name in model.constrained_names)
     size = len(next(iter(values.values())))

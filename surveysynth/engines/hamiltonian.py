@@ -42,14 +42,14 @@ def chains(
     starts : sequence of float arrays (p,)
         Start of each chain, where the density is positive.
     scale : float array (p,)
-        Approximate width of the density in each direction.
+        Approximate standard deviation of each parameter.
     rng : numpy.random.Generator
         Every chain gets its own stream of random numbers from this generator.
     warmup, draws : int
-        Numbers of iterations of each chain.
+        Numbers of iterations of each chain during and after the warm-up.
     pilot : function, optional
-        A target for the warm-up, which is cheaper and has approximately the same width.  With a pilot, ``SETTLE``
-        further draws are discarded after the warm-up.
+        Like ``target``, for the warm-up only: a density with approximately the same standard deviations that takes less
+        time to compute.  With a pilot, ``SETTLE`` further draws are discarded after the warm-up.
 
     Returns
     -------
@@ -104,7 +104,7 @@ class _Chain:
     def draw(self, discarded: int, draws: int, count: Callable[[], None]) -> tuple[Floats, int]:
         """Run the warm-up of ``discarded`` draws, then return ``draws`` draws and the number of divergences.
 
-        Step size and metric are adapted during the warm-up.
+        Step size and metric are adapted during the warm-up.  ``count`` is called at each draw, to report progress.
         """
         visited, measured = list[Floats](), (self.warmup // 5, 2 * self.warmup // 5, 7 * self.warmup // 10)
         for i in range(discarded):
@@ -160,7 +160,10 @@ def _leapfrog(
 
 
 def _root(visited: Floats, scale: Floats) -> Floats:
-    """Factorize the covariance matrix of the visited points, shrunk towards the variances ``scale`` squared."""
+    """Return a root A (p, p) of the covariance matrix A A' of the visited points (draws, p).
+
+    The covariance matrix is shrunk: its variances towards ``scale`` squared, and its correlations towards 0.
+    """
     n, factor, centred = len(visited), np.diag(scale), visited - visited.mean(axis=0)
     root = factor * np.sqrt((n * np.linalg.solve(factor, visited.T).var(axis=1) + 10) / (n + 10))
     whitened = np.linalg.solve(root, centred.T)

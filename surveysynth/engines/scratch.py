@@ -162,9 +162,9 @@ def _removed_by_signals(folder: Path) -> Iterator[None]:
 
 
 def _kill_children(named: str) -> None:
-    """Kill the child processes with this name in their command line.
+    """Kill the child processes of this process whose command line contains ``named``.
 
-    On systems without /proc they end by themselves, when they next write to a closed pipe.
+    On systems without /proc they are not found; they end when they next write to a closed pipe.
     """
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # the process has ended

@@ -39,8 +39,8 @@ class Budget:
     def bound(self) -> float:
         """The largest permitted Lipschitz bound of a draw, epsilon / (2 m).
 
-        The bound is rounded down if 2 m times the bound would exceed epsilon.  Without an epsilon the bound is 1, so
-        that the inverse map is alpha_i = c1 / f_i.
+        The bound is rounded down if 2 m times the bound would exceed epsilon.  Without an epsilon the bound is 1.  The
+        inverse map then has the privacy weights min(1, c1 / f_i), where f_i is the Lipschitz bound of record i.
 
         Source: Hu, Savitsky & Williams 2022a, section 1.4.1, step 5.
         """

@@ -18,8 +18,9 @@ the best threshold, is the total variation distance
 
 An intruder who sees only synthetic data, which are made from the draws, knows less.  Under epsilon-differential privacy
 for the addition or removal of a record, no advantage exceeds (e^epsilon - 1) / (e^epsilon + 1) (Kairouz, Oh &
-Viswanath 2015).  This attack even remains below the bound for epsilon / 2: |c_i| <= Delta bounds the range of
-log r_i by 2 Delta, and so the advantage of m draws by the bound for epsilon / 2 (Dong, Durfee & Rogers 2020).
+Viswanath 2015).  Here epsilon is 2 Delta m, where Delta is the largest |c_i(theta)| over draws and records.  This
+attack even remains below the bound for epsilon / 2: the range of log r_i is at most 2 Delta, and so the advantage from
+m draws is at most the bound for epsilon / 2 (Dong, Durfee & Rogers 2020).
 
 **This attack holds the privacy weights fixed, and so understates the advantage.**  If the weights are computed from the
 file, one record changes the weights alpha_j of all other records j: the record changes their risks, and c1, which is
@@ -33,7 +34,8 @@ normalizing constants of the pseudo posteriors "in" and "out".  log(Z' / Z) is e
 Bennett (1976).  The estimate is the C for which E sigma(l - C) over draws "in" equals E sigma(C - l) over draws "out",
 where l is the sum and sigma(x) = 1 / (1 + e^-x).  Epsilon does not bound this r_i, since epsilon assumes fixed weights.
 
-All results concern single records and are internal to the agency.
+A simulated game is m draws "in" or m draws "out", which the intruder must tell apart.  All results concern single
+records and are internal to the agency.
 """
 
 from __future__ import annotations
@@ -99,7 +101,7 @@ class Attacked(Protocol):
         ...
 
     def contributions(self, records: Codes) -> Floats:
-        """Return what some records contribute to the log pseudo likelihood, at each draw: (draws, records)."""
+        """Return the contributions of some records to the log pseudo likelihood at each draw: (draws, records)."""
         ...
 
 
@@ -229,8 +231,9 @@ def membership_attack(
         Number of records attacked with m draws.
     refit : int
         Number of records that are attacked by a refit: alternately the records with the largest risks and the records
-        with the largest advantage.  This takes as many fits, and one more.  If privacy weights do not depend on other
-        records (a policy, ``Censored(weighted=False)``) nothing is refitted, because re-weighting the draws is exact.
+        with the largest advantage.  This takes one fit for each of these records, and one more to the whole file.  If
+        privacy weights do not depend on other records (a policy, ``Censored(weighted=False)``) nothing is refitted,
+        because re-weighting the draws is exact.
     seed : int, optional
         Seed of the simulated attacks and the refits.  A seed is safe here, as nothing is released.
 
@@ -348,10 +351,9 @@ def between(
 
 
 def log_normalizers(inside: Floats, weight_in: Floats, outside: Floats, weight_out: Floats) -> tuple[float, float]:
-    """Return an estimate of the log ratio of the normalizing constants of two fits, "out" over "in".
+    """Return an estimate of log(Z_out / Z_in), the log ratio of the normalizing constants, and its standard error.
 
-    The second number is the estimate's standard error.  The parameters are those of :func:`between`, and the source is
-    the acceptance ratio of Bennett (1976).
+    The parameters are those of :func:`between`, and the source is the acceptance ratio of Bennett (1976).
     """
 
     def excess(c: float) -> float:
@@ -425,7 +427,7 @@ def _units(fit: Attacked) -> tuple[Codes, Codes, Codes]:
 
 
 def _blocks(fit: Attacked, order: Codes, start: Codes, units: Codes) -> Iterator[Floats]:
-    """Yield what units contribute to the log likelihood (draws, units), a few units at a time.
+    """Yield the contributions of units to the log likelihood, in blocks of a few units: arrays (draws, units).
 
     ``order`` has the records sorted by unit, and ``start`` the position at which each unit begins (:func:`_units`).
     """

@@ -18,8 +18,9 @@ in K but not in c_h, so
 
     sum_{j != i} IR_ij = T_i / M sum_{h not in B_i} (K - 1 - c_h).
 
-With one number per record, a ball is an interval of the sorted synthetic values of its pattern, and a sum over a ball
-is a difference of two prefix sums.  So computing the measures takes no longer than sorting.
+With one number per record (d = 1), a ball is an interval of the sorted synthetic values of its pattern, and a sum over
+a ball is a difference of two cumulative sums.  So computing the measures takes no longer than sorting.  With d numbers
+per record, a ball is a box: the product of d intervals.
 
 In a file with several synthesized variables the intruder may know some of these as well.  The pattern
 of record i in a data set then consists of the synthetic records that match the true values of record i: a matching
@@ -55,7 +56,9 @@ Sizes = float | Sequence[float]
 
 
 def sizes(given: Sizes, name: str, d: int, each: str = "value") -> Floats:
-    """Return the sizes of balls around d values, from one number for all values or from d numbers.
+    """Return the d sizes of a ball around d values, from one size for all values or from a list of d sizes.
+
+    ``name`` (of the argument) and ``each`` (what has a size of its own) are words for the error message.
 
     Raises
     ------
@@ -70,7 +73,10 @@ def sizes(given: Sizes, name: str, d: int, each: str = "value") -> Floats:
 
 
 def ends(y: Floats, radius: Floats, floor: Floats, relative: bool) -> tuple[Floats, Floats]:
-    """Return the lower and upper limits (n, d) of the balls around d values y of each of n records."""
+    """Return the lower and upper limits (n, d) of the balls around the values y (n, d) of n records.
+
+    The limits are y -/+ max(radius, floor), where ``radius`` (d,) is multiplied by |y| if ``relative``.
+    """
     width = np.maximum(radius * np.abs(y) if relative else radius, floor)
     return y - width, y + width
 
@@ -119,7 +125,7 @@ class Balls:
 def balls_of(
     pattern: Codes, low: Floats, high: Floats, synthetic: Floats, *, seen: Codes | None = None, known: int = 0
 ) -> Balls:
-    """Find the synthetic values of one data set in the balls of n records.
+    """Find which synthetic values of one data set lie in the balls around the true values of n records.
 
     Parameters
     ----------
@@ -128,9 +134,11 @@ def balls_of(
     low, high, synthetic : float arrays (n, d)
         Limits of the balls, and synthetic values.
     seen : int array (n,), optional
-        Code of the combination in each synthetic record; by default ``pattern``.
+        Code of the combination in each synthetic record.  By default ``pattern``: the known categories were not
+        synthesized.
     known : int
-        Number of the last columns whose values the intruder knows, fewer than d.  These values are part of the pattern.
+        The intruder knows the true numbers of the last ``known`` of the d columns, fewer than d.  A synthetic record
+        matches record i only if its numbers in these columns lie in the ball of record i.
     """
     seen = pattern if seen is None else seen
     order = np.lexsort((synthetic[:, 0], seen))
@@ -149,9 +157,10 @@ def balls_of(
 
 @nb.njit(cache=True)
 def _spans(value: Floats, start: Codes, end: Codes, low: Floats, high: Floats) -> tuple[Codes, Codes]:
-    """Return the position of the first value in [low, high], and the position after the last such value.
+    """Return, for each record, the positions of the first value in [low, high] and after the last such value.
 
-    For each record, only positions ``start`` to ``end - 1`` of the sorted values are searched.
+    Values are sorted within each pattern.  Positions ``start`` to ``end - 1``, those of the record's pattern, are
+    searched.
     """
     first, last = np.empty_like(start), np.empty_like(start)
     for i in range(start.size):

@@ -21,7 +21,8 @@ class PseudoLikelihood:
 
     Source: Hu, Savitsky & Williams 2022a, eq. 1.
 
-    Each of the U protected units, which may be single records, has a privacy weight and a Lipschitz bound.
+    Each of the U protected units, which may be single records, has a privacy weight and a Lipschitz bound: the largest
+    absolute log density of the unit over the posterior draws.
     """
 
     model: Synthesizer
@@ -42,9 +43,10 @@ class PseudoLikelihood:
         return self.model.censored(self.records, alpha, bound, self.sampler)
 
     def lipschitz(self, posterior: Draws, alpha: Floats) -> Floats:
-        """Return the unweighted Lipschitz bound M_i of each unit: the maximum over draws of its |log density|.
+        """Return the unweighted Lipschitz bound M_i (U,) of each unit: the maximum over draws of its |log density|.
 
-        If effects of PSUs are integrated out, densities depend on the privacy weights alpha.
+        M_i is not multiplied by the privacy weight alpha_i.  If effects of PSUs are integrated out, the densities
+        themselves depend on ``alpha``.
         """
         return self.model.lipschitz(self.records, posterior, self.unit.by_record, self.unit.spread(alpha))
 
@@ -77,9 +79,11 @@ class ProtectedFit:
     steps, asked : int
         Numbers of re-weighting steps that were taken, and that were requested.
     cap : float, optional
-        Declared overall bound, if it is neither the largest of ``bounds`` nor a clamp.
+        A declared overall bound, which takes the place of the clamp or the largest of ``bounds``.  No mechanism of this
+        package declares one.
     risk : float array (U,)
-        Risks from which the privacy weights were computed; NaN if weights do not come from risks.
+        Risks from which the privacy weights were computed.  They are NaN if weights do not come from risks, and
+        infinite for units that are left out.
     """
 
     c1: float
@@ -104,10 +108,9 @@ class ProtectedFit:
 
     @property
     def flatness(self) -> float:
-        """Smallest Lipschitz bound of the units whose privacy weight was lowered, divided by the largest bound.
+        """Evenness of ``bounds``: min(bounds of units with a privacy weight above 0 and below 1) / max(all bounds).
 
-        Units with weight 0 are left out.  If the result is near 1, re-weighting would gain little.  The result is 1 if
-        no weight was lowered.
+        If the result is near 1, re-weighting would gain little.  The result is 1 if there are no such units.
         """
         reduced = (self.alpha > 0) & (self.alpha < 1)
         return float(self.bounds[reduced].min() / self.bounds.max()) if reduced.any() else 1.0

@@ -96,8 +96,9 @@ class IdentificationRule(Identification):
         design : SurveyDesign
             The n records behind the data sets.
         model : Synthesizer
+            The model from which the data sets were simulated.
         files : sequence of float arrays (n, d)
-            The numeric outcomes of each data set, in the order of the design's records.
+            The d numeric outcomes of each data set, in the order of the design's records.
 
         Raises
         ------

@@ -23,7 +23,7 @@ PUBLIC_SUM = "the sum of the survey weights is public, as they are: the weights 
 
 
 def public_epsilon(exact: float, requested: float | None) -> float:
-    """Round epsilon up to two decimals, but not above the requested epsilon."""
+    """Return the epsilon to publish: ``exact``, rounded up at two decimals, but at most the requested epsilon."""
     rounded = float(Decimal(str(float(exact))).quantize(Decimal("0.01"), ROUND_CEILING))
     return rounded if requested is None else min(rounded, requested)
 
@@ -58,21 +58,22 @@ class PrivacyReport:
     assumptions : list of str
         Facts that are taken as public or as given.
     data_dependent : list of str
-        Results that were computed from the confidential file.
+        Results that were computed from the confidential file and are not covered by epsilon.
     publishable : bool
         False for a seeded run: anyone who knows the seed can undo the randomness.
     little_left : bool
-        True if privacy weights keep less than 30% of the file's information.  The agency then accepted this by name.
+        True if privacy weights keep less than 30% of the file's information.  Such a release is refused unless the
+        agency gives ``accept_diagnostics=["information"]``.
     unit : str or None
         Column of the protected units, if they are groups of records.
     delta : float or None
-        Probability with which epsilon may fail to hold, for all m data sets together.  A pure epsilon has
-        None.
+        Probability with which epsilon may fail to hold, for all m data sets together.  None means that epsilon always
+        holds (delta = 0).
     replaced : float or None
         ``epsilon_replace_one`` under Gaussian noise.  It is None if ``epsilon_replace_one`` is twice
         ``epsilon``.
     internal : dict
-        Exact numbers, for the agency only, which are neither pickled nor copied.
+        Exact numbers, for the agency only.  They are neither pickled nor copied.
     """
 
     kind: Kind
@@ -114,7 +115,7 @@ class PrivacyReport:
 
     @property
     def spent(self) -> str:
-        """Text with epsilon and the kind of the guarantee."""
+        """A phrase with epsilon, the kind of guarantee and delta if there is one; "no epsilon" for kind ``none``."""
         return "no epsilon" if self.kind == "none" else f"epsilon = {self.epsilon:g} ({self.kind}{self._up_to})"
 
     @property
@@ -123,7 +124,7 @@ class PrivacyReport:
 
     @property
     def neighbours(self) -> dict[str, float]:
-        """Epsilon for each kind of neighbouring files, by a description of the kind; empty without a guarantee."""
+        """Epsilons by neighbour relation, such as "replace one record"; empty if there is no guarantee."""
         if self.kind == "none":
             return {}
         records = f"all records of one {self.unit!r}"

@@ -2,10 +2,11 @@
 
 **Tuning** finds the scale c1 at which the Lipschitz bound is just below its target.
 
-A fit under the weights alpha(c1) gives each record's M_i = max_s |log p_i|.  Over the same draws
-the bound at another scale c1' is max_i alpha_i(c1') M_i, so the c1' that meets the target is found
-without a refit.  If c1' is near c1, the importance weights prod_i p_i^(alpha_i' - alpha_i), which then hardly vary,
-carry the draws over to alpha(c1').  If c1' is far from c1, the model is fitted again at c1'.
+A fit under the weights alpha(c1) gives M_i = max_s |log p_i|, the maximum over the draws s of the absolute log density
+of record i.  Over the same draws the overall Lipschitz bound Delta at another scale c1' is max_i alpha_i(c1') M_i, so
+the c1' that meets the target is found without a refit.  If c1' is near c1, the importance weights
+prod_i p_i^(alpha_i' - alpha_i), which then hardly vary, carry the draws over to alpha(c1').  If c1' is far from c1, the
+model is fitted again at c1'.
 
 If effects of PSUs are integrated out, M_i depends slightly on the privacy weights of the PSU.
 Then M_i is computed at alpha(c1') and c1' is searched again, until the bound at c1' meets the target.
@@ -62,7 +63,8 @@ def tune(
     """Tune c1 so that the overall Lipschitz bound Delta of the fit is just below the target.
 
     Delta is a maximum over draws and varies from fit to fit, especially if few records determine a coefficient.  So
-    the search may not converge; the result is then the fit with the largest Delta up to the target.
+    the search may not converge.  The result is then the fit with the largest Delta among those that do not exceed the
+    target.
 
     Parameters
     ----------
@@ -76,7 +78,7 @@ def tune(
     start : float
         First c1.
     tolerance : float
-        Largest relative distance of Delta below the target, unless every alpha is 1.
+        Largest permitted value of 1 - Delta / target, unless every alpha is as large as it can be.
 
     Returns
     -------
@@ -150,8 +152,9 @@ def reweight(first: ProtectedFit, pseudo: PseudoLikelihood, steps: int, *, toler
 
     Every step is a new fit with its own draws and its own overall bound Delta.  Let M_i be the unweighted Lipschitz
     bound of unit i.  The weights of a step use the M_i of earlier fits; only one number, the factor k, is found on the
-    draws of the step itself (:func:`tune`).  M_i is a maximum over draws and varies from fit to fit, so later steps use
-    the geometric mean of M_i over the fits since the first step.
+    draws of the step itself (:func:`tune`).  Steps 1 and 2 use the M_i of the fit before.  M_i is a maximum over draws
+    and varies from fit to fit, so later steps use the geometric mean of M_i over the fits of all earlier steps, without
+    ``first``.
 
     Parameters
     ----------
@@ -161,7 +164,7 @@ def reweight(first: ProtectedFit, pseudo: PseudoLikelihood, steps: int, *, toler
     steps : int
         Largest number of steps.  The search ends sooner if a step does not raise the sum of the weights.
     tolerance : float
-        Largest relative distance of a later Delta below the first Delta, tau of the algorithm.
+        Largest permitted value of 1 - Delta / (Delta of ``first``), tau of the algorithm.
 
     Returns
     -------
@@ -196,7 +199,7 @@ def reweight(first: ProtectedFit, pseudo: PseudoLikelihood, steps: int, *, toler
 def censored_fit(c1: float, alpha: Floats, pseudo: PseudoLikelihood, clamp: float) -> ProtectedFit:
     """Fit with the weighted log density of every record clamped to [-clamp, clamp].
 
-    The result has the number of records that reach the clamp.
+    ``invocations`` of the result is the number of records that reach the clamp in at least one draw.
     """
     posterior = pseudo.censored(alpha, clamp)
     bounds = times(alpha, pseudo.lipschitz(posterior, alpha))
@@ -204,7 +207,10 @@ def censored_fit(c1: float, alpha: Floats, pseudo: PseudoLikelihood, clamp: floa
 
 
 def first_guess(alpha: Callable[[float], Floats], pseudo: PseudoLikelihood, target: float) -> float:
-    """Return a first c1 for :func:`tune`: the c1 that suits a simpler version of the model, or 1 if there is none."""
+    """Return a first c1 for :func:`tune`: the c1 that is tuned on a simpler version of the model.
+
+    The result is 1 if the model has no simpler version, or if that version cannot be fitted or tuned.
+    """
     pilot = pseudo.model.pilot()
     if pilot is None:
         return 1.0
@@ -215,10 +221,10 @@ def first_guess(alpha: Callable[[float], Floats], pseudo: PseudoLikelihood, targ
 
 
 def _largest(alpha: Callable[[float], Floats], M: Floats, target: float, tolerance: float, start: float) -> float:
-    """Find a scale c1 at which the largest bound max_i alpha_i M_i is below the target by at most the tolerance.
+    """Find a c1 at which max_i alpha_i M_i is at most the target and, if possible, at least target (1 - tolerance / 2).
 
-    M are the unweighted Lipschitz bounds.  If the bound is below the target even under the largest possible privacy
-    weights, the result is a c1 that gives these weights.
+    M are the unweighted Lipschitz bounds.  If max_i alpha_i M_i is at most the target even under the largest possible
+    privacy weights, the result is a c1 that gives these weights.
     """
 
     def delta(c1: float) -> float:

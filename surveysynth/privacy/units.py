@@ -1,14 +1,14 @@
 """The units that epsilon protects: single records, or groups of records whose log densities add up.
 
-A group of records, such as a household or a PSU, joins or leaves the file at once.  The density of a group is the
-product of the densities of its records, so the group has the bound f_g = max_s |sum_i log p_i|, with the sum over its
-records.  All records of the group share one privacy weight alpha_g, and Delta is the largest alpha_g f_g.
+All records of a group g, such as a household or a PSU, join or leave the file together.  The density of a group is the
+product of the densities p_i of its records.  So the Lipschitz bound of the group is f_g = max_s |sum_i log p_i|, where
+s runs over the posterior draws and i over the records of the group.  All records of the group have the same privacy
+weight alpha_g, and the overall Lipschitz bound Delta is the largest alpha_g f_g.
 
 f_g grows with the number of records, so alpha_g would fall as groups become larger.  The fit would then describe small
-households, and means of variables that are correlated with size would be biased.  Therefore weights are evened: units
-of similar size form a class, and the weights of a class are multiplied by the smallest class mean over the mean of
-this class (means are over records).  Afterwards all classes have the same mean weight.  No weight becomes larger, so
-Delta remains a bound.
+households, and means of variables that are correlated with size would be biased.  Therefore units of similar size form
+a class c, with the mean weight a_c of its records, and all weights of class c are multiplied by (min_k a_k) / a_c.
+Afterwards all classes have the same mean weight.  No weight becomes larger, so Delta remains a bound.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Unit:
 
     @property
     def classes(self) -> int:
-        """Number of classes of units of similar size, which get equal mean privacy weights (1 for single records)."""
+        """Number of classes of units of similar size, which is 1 if single records are protected."""
         return 1 if self.by_record is None else int(size_classes(np.bincount(self.by_record)).max()) + 1
 
     def even(self, alpha: Floats, present: Floats | None = None) -> Floats:
@@ -69,7 +69,7 @@ class Unit:
 
 
 def even(alpha: Floats, size: Codes, present: Floats | None = None) -> Floats:
-    """Lower privacy weights so that the means of all classes of unit sizes equal the smallest of these means.
+    """Lower privacy weights so that all classes of units of similar size have the same mean weight.
 
     Parameters
     ----------
@@ -99,6 +99,8 @@ def even(alpha: Floats, size: Codes, present: Floats | None = None) -> Floats:
 def size_classes(size: Codes) -> Codes:
     """Group units into classes of similar size.  Return the class of each unit; class 0 has the largest units.
 
+    ``size`` is the number of records of each unit.
+
     A class has at least 5% of the records and at least 10 units.  So a few very large units share a class with the
     next smaller ones; otherwise all weights would be lowered to the weights of the very large units, which are near 0.
     If the smallest units are too few for a class, they join the class above.  Fewer than 20 units form one class.
@@ -119,7 +121,9 @@ def size_classes(size: Codes) -> Codes:
 
 
 def unit_of(design: SurveyDesign, column: str | None) -> Unit:
-    """Return the units of a column.  PSUs with the same label in different strata or parent units are different.
+    """Return the units whose labels are in a column, or single records if the column is None.
+
+    If the column is one of PSUs, the same label in different strata or parent units means different PSUs.
 
     Raises
     ------

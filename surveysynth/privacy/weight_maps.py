@@ -38,8 +38,8 @@ def linear_map(f: Floats, c1: float, c2: float, target: float, span: Span = None
 
     Source: Hu, Savitsky & Williams 2020, Algorithm 2.
 
-    The parameters are those of :func:`inverse_map`, but the target is not used.  ``span`` gives min f and max f if
-    these must not depend on the file.  f~ is clipped to [0, 1].
+    The parameters are those of :func:`inverse_map`, but f can be any risk and the target is not used.  ``span`` gives
+    min f and max f if these must not depend on the file.  f~ is clipped to [0, 1].
     """
     finite = np.isfinite(f)
     if not finite.any():

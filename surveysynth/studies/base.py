@@ -1,6 +1,6 @@
 """Studies of repeated samples.  The results of each sample are stored at once, so that a stopped study can continue.
 
-A *replicate* is one sample with its results.
+A *replicate* is one sample with its results (in the audit: one batch of simulated attacks).
 
     out/settings.json           settings of every replicate, including the seed
     out/replicates/00001/ ...   one folder for each finished replicate, which is complete or does not exist
@@ -157,7 +157,7 @@ def stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def seed_of(*key: int) -> int:
-    """Derive a separate seed for each purpose: the study's seed is the first number, other numbers are the purpose."""
+    """Derive a seed from the study's seed, which is the first number, and other numbers that identify the purpose."""
     entropy, *purpose = key
     return int(np.random.SeedSequence(entropy, spawn_key=purpose).generate_state(1, np.uint64)[0])
 
@@ -173,7 +173,7 @@ def entropy(out: str | Path | None, seed: int | None) -> int:
 
 
 def check_free(out: Path) -> None:
-    """Refuse a path that exists and is not an empty folder (InputError)."""
+    """Refuse a path that exists and is not an empty folder (InputError), so that no other files are mixed in."""
     if not is_free(out):
         raise InputError(f"{str(out)!r} exists and is not the folder of a study; choose another one")
 
@@ -210,7 +210,8 @@ def _claim(out: Path, settings: dict[str, Any]) -> None:
 def folder_and_seed(out: str | Path | None, seed: int | None) -> tuple[Path | None, int]:
     """Return the folder and the seed of a study that consists of several studies, each in a subfolder.
 
-    Without a given seed, the seed of the first existing subfolder is used, or else a new random seed.
+    Without a given seed, the seed is that of the study in the first subfolder, or else a new random seed.  Raise
+    InputError if the folder is not empty and contains no study.
     """
     folder = None if out is None else Path(out)
     begun = [] if folder is None else sorted(folder.glob(f"*/{SETTINGS}"))

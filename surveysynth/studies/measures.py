@@ -34,13 +34,16 @@ def covers(low: ArrayLike, high: ArrayLike, truth: ArrayLike) -> NDArray[np.bool
 
 
 def cv(estimate: ArrayLike, se: ArrayLike) -> Floats:
-    """Coefficient of variation: the standard error over the absolute estimate, or NaN if the estimate is 0."""
+    """Coefficient of variation: the standard error divided by the absolute estimate, or NaN if the estimate is 0."""
     size = np.abs(np.asarray(estimate, dtype=float))
     return np.asarray(se, dtype=float) / np.where(size > 0, size, np.nan)
 
 
 def beside_confidential(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Add the estimates of the confidential sample for the same domain and statistic, in columns ``confidential_*``.
+    """Add to each estimate the confidential sample's estimate for the same sample, domain and statistic.
+
+    The new columns are ``confidential_estimate``, ``confidential_se``, ``confidential_ci_low`` and
+    ``confidential_ci_high``.
 
     Parameters
     ----------
@@ -56,7 +59,9 @@ def beside_confidential(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFr
 
 
 def summarize(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Summarize coverage, bias and error of every method and setting in every domain, over repeated samples.
+    """Summarize coverage, bias and error over repeated samples.
+
+    There is one row for each combination of method, setting, delta, m, epsilon, domain and statistic.
 
     Source: Hu, Savitsky & Williams 2022a, appendix F.
 
@@ -70,14 +75,15 @@ def summarize(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``method, setting, delta, m, epsilon, <by>, statistic, truth, replicates`` (the number of samples that have the
-        estimate) and
+        ``method, setting, delta, m, epsilon``, the ``by`` columns, ``statistic, truth, replicates`` (the number of
+        samples that have the estimate) and
 
-        - ``coverage``, the coverage of the 95% interval, and ``coverage_se``, the Monte Carlo standard error of the
-          coverage,
-        - ``ci_length`` and ``cv``, means over the samples without NaN,
-        - ``se_ratio`` and ``length_ratio``, the mean standard error and the mean interval length, each divided by the
-          mean for the confidential data of the same samples,
+        - ``coverage``, the share of intervals that contain the truth (a missing interval does not), and
+          ``coverage_se``, the Monte Carlo standard error of the coverage,
+        - ``ci_length`` and ``cv``, the mean length of the interval and the mean coefficient of variation, over the
+          samples without NaN,
+        - ``se_ratio``, the mean standard error divided by the mean standard error of the confidential estimates, and
+          ``length_ratio``, the same ratio of interval lengths, both over the samples that have the estimate,
         - ``bias`` and ``rmse``, the bias and the root mean squared error of the estimates over the samples,
         - ``rmse_ratio``, the RMSE divided by the RMSE of the confidential estimates,
         - ``overlap``, the mean overlap of the interval with the confidential interval.

@@ -1,6 +1,7 @@
 """The privacy ledger: the epsilons spent by the releases of a survey, and a cap on their sum.
 
-A ledger is one text file of numbered, hash-chained lines (:mod:`surveysynth.privacy.accounting.ledger_file`).
+A ledger is one text file of numbered lines (:mod:`surveysynth.privacy.accounting.ledger_file`).  Each line ends with
+its head, a hash of the ledger up to this line.  So a line cannot be changed, removed or moved unnoticed.
 ``spend`` writes an entry when the release is made and before anyone sees the release.  It writes the entry at once,
 under an exclusive lock, and returns when the entry is on the disk (fsync).  So a crash leaves one of three states:
 
@@ -20,10 +21,11 @@ An entry has two epsilons, for two kinds of neighbouring files:
 
 An expense is a part of a release that spends epsilon, such as a set of noisy tables.  Several releases can share an
 expense.  A release lists all its expenses by random ids, and its entry adds the expenses that no earlier entry listed.
-The entry is refused if the expenses of the release do not add up to the epsilon of the release.
+The entry is refused if the expenses of the release add up to less than the epsilon of the release.
 
-Each of the two epsilons is summed separately.  If an entry lacks an epsilon, the sum of this epsilon is unknown: it
-is not 0, and it is not the sum over the other entries.  Numbers are stored as decimals: ten times 0.1 is 1.
+A cap is the largest permitted sum of the ``blank`` epsilons of a survey.  Each of the two epsilons is summed
+separately.  If an entry lacks an epsilon, the sum of this epsilon is unknown: it is not 0, and it is not the sum over
+the other entries.  Sums are exact (``Decimal``): ten times 0.1 is 1.
 """
 
 from __future__ import annotations
@@ -99,7 +101,7 @@ class Published(Protocol):
 
     @property
     def rests_on(self) -> tuple[Expense, ...]:
-        """The expenses (parts of a release that spend epsilon), which add up to the epsilon of the release."""
+        """The expenses (parts of a release that spend epsilon), which add up to at least the release's epsilon."""
         ...
 
 
@@ -117,8 +119,9 @@ class Ledger:
         A release without a ``blank`` epsilon is refused under a cap.  The first call with a cap records the cap; later
         calls may leave the cap out or repeat it.
     create : bool
-        Begin the survey, and make the file if there is none; the folder must exist.  A survey name is refused if the
-        ledger has the same name, up to case, spaces and signs.  A similar name gives a warning.
+        Begin the survey, and make the file if there is none; the folder must exist.  The name of the survey is refused
+        if it differs from a name in the ledger only in case, spaces or special characters: releases about the same
+        people would then not be added up.  A similar name gives a warning.
 
     Raises
     ------
@@ -168,12 +171,12 @@ class Ledger:
         ----------
         blank : float or None
             Epsilon of the change that removes or adds one unit's confidential values, or the whole unit.
-            None means that this epsilon is unknown, as for strict Laplace tables, which protect a change of values.
-            The survey's sum is then unknown.
+            None means that this epsilon is unknown, as for strict Laplace tables of which the lower bound of the weight
+            is above 0: they protect only a change of values.  The survey's sum is then unknown.
         replace : float or None
             Epsilon of the change that replaces one unit's confidential values: twice ``blank``, unless the release
-            reports another number.  None means that this epsilon is unknown, as for kind "per-instance".
-        kind : {"asymptotic", "per-instance", "strict", "strict given alpha", "none"}
+            reports another number.  None means that this epsilon is unknown.
+        kind : {"asymptotic", "strict", "strict given alpha", "none"}
             Kind of guarantee.  For "none", as for local Laplace tables, ``blank`` and ``replace`` are None: the entry
             has nothing to add, and the sums have no guarantee from then on.
         what : str
@@ -199,8 +202,8 @@ class Ledger:
             them is given for "none".  The kind is unknown, or a text is empty or not valid.  Earlier entries list all
             expenses.
         PrivacyError
-            The cap would be exceeded, the expenses do not add up to the epsilon, or the ledger is damaged or cannot be
-            written.  Nothing may be released then, and the ledger does not change.
+            The cap would be exceeded, the expenses add up to less than the epsilon, or the ledger is damaged or cannot
+            be written.  Nothing may be released then, and the ledger does not change.
 
         Examples
         --------
@@ -333,13 +336,12 @@ class Ledger:
     def verify(self, releases: Published | Iterable[Published] | Mapping[str, Published] = ()) -> pd.DataFrame:
         """Check that the ledger is intact and has the entries of some releases.
 
-        Every line is checked against the line before.  The manifest of a release cites the number and the head of the
+        The head of every line is computed again.  The manifest of a release cites the number and the head of the
         release's entry, so a ledger that was truncated before that entry, or rebuilt, does not fit the release.
 
-        The check finds accidents: a file that was truncated, edited or restored from an old copy, and
-        releases that were never entered.  It does not stop a determined editor, who can recompute all
-        heads and write them to the manifests of unpublished releases.  Lines after the last entry that a release
-        cites can be removed unnoticed.
+        The check finds accidents: a file that was truncated, edited or restored from an old copy, and releases that
+        were never entered.  It does not stop a forger, who can recompute all heads and write them to the manifests of
+        unpublished releases.  Lines after the last entry that a release cites can be removed unnoticed.
 
         Parameters
         ----------
@@ -414,7 +416,7 @@ class Ledger:
 
     @property
     def cap(self) -> Decimal | None:
-        """Cap: the largest permitted sum of the survey's epsilons for removing or adding a unit's values, or None."""
+        """Largest permitted sum of the epsilons for removing or adding a unit's values, or None without a cap."""
         return last_cap(self._own(self._read().lines))
 
     @property
@@ -573,7 +575,7 @@ class Ledger:
 
 
 def check_ledger(ledger: object) -> None:
-    """Refuse anything but a ledger or None (InputError)."""
+    """Raise InputError unless the argument is a :class:`Ledger` or None."""
     if ledger is not None and not isinstance(ledger, Ledger):
         raise InputError(f"ledger must be a Ledger, as of Ledger(path, survey), not {type(ledger).__name__}")
 
@@ -608,9 +610,9 @@ def _expenses(given: object) -> list[Expense]:
 
 
 def _refuse_unnamed(whole: Spent, parts: Sequence[Expense]) -> None:
-    """Refuse a release whose epsilons exceed the sums of its listed expenses (PrivacyError).
+    """Refuse a release with an epsilon above the sum of its listed expenses (PrivacyError).
 
-    A release without listed expenses is not checked.
+    Also refuse it if only one of the two, epsilon or sum, is None.  A release without listed expenses is not checked.
     """
     if not parts:
         return
@@ -654,11 +656,11 @@ def _names(lines: Iterable[Line]) -> list[str]:
 
 
 def _near(survey: str, names: Iterable[str]) -> list[str]:
-    """Return the names that are similar to a survey's name (difflib), if case, spaces and signs are ignored."""
+    """Return the names that are similar to a survey's name (difflib), apart from case and special characters."""
     plain = {_plain(name): name for name in names}
     return [plain[match] for match in difflib.get_close_matches(_plain(survey), plain)]
 
 
 def _plain(name: str) -> str:
-    """Return a name without capitals, spaces and signs, to compare names."""
+    """Return the letters and digits of a name in lower case, to compare names."""
     return "".join(c for c in name.casefold() if c.isalnum()) or name

@@ -1,7 +1,7 @@
 """The file of a privacy ledger: numbered lines in a hash chain, safe against crashes and other processes.
 
-Each line is a JSON object: a heading, then entries and caps.  Lines are added and never changed.  The last field of
-a line is its head,
+Each line is a JSON object: first a heading, then entries (releases with their epsilons) and caps (largest permitted
+sums of epsilons).  Lines are added and never changed.  The last field of a line is its head,
 
     head_0 = SHA-256(heading),    head_i = SHA-256(head_{i-1} followed by line i without its head),
 
@@ -53,7 +53,7 @@ class Entry:
     survey, what : str
         The survey, and a description of the release in the agency's words.
     kind : str
-        ``asymptotic``, ``per-instance``, ``strict``, ``strict given alpha`` or ``none``.
+        Kind of guarantee: ``asymptotic``, ``strict``, ``strict given alpha`` or ``none``.
     unit : str
         The protected unit: "record", or the name of a column, such as the column of households.
     blank : Decimal or None
@@ -129,7 +129,10 @@ def create(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path, *, write: bool) -> Iterator[int]:
-    """Open and lock a ledger, exclusively for writing, otherwise shared with other readers.  Yield the descriptor."""
+    """Open and lock a ledger: exclusively for writing, otherwise shared with other readers.
+
+    Yield the file descriptor.
+    """
     import fcntl  # not on Windows, where the rest of the package works
 
     file = -1
@@ -155,6 +158,8 @@ def locked(path: Path, *, write: bool) -> Iterator[int]:
 
 def contents(file: int, path: Path) -> Contents:
     """Read all lines of a ledger, and check every line against the hash chain.
+
+    ``file`` is the descriptor from :func:`locked`, and ``path`` is for messages.
 
     Raises
     ------
@@ -193,7 +198,8 @@ def contents(file: int, path: Path) -> Contents:
 def append(file: int, line: Line, before: Contents, path: Path) -> Line:
     """Add a line to the ledger in one write, and wait until the line is on the disk.
 
-    If a crash left an incomplete last line, this line is first moved to another file.
+    ``before`` are the present contents.  If a crash left an incomplete last line, this line is first moved to another
+    file.
 
     Returns
     -------
@@ -275,7 +281,7 @@ def _split(text: bytes) -> tuple[bytes, str]:
 
 
 def _json(line: bytes) -> Any:
-    """Return the JSON value of a line, with decimal numbers, or None if the line is not JSON."""
+    """Return the JSON value of a line, with each number with a decimal point as ``Decimal``; None if it is no JSON."""
 
     def refuse(name: str) -> None:
         raise ValueError
@@ -324,7 +330,7 @@ def _rests_on(parsed: Any) -> dict[str, Amounts] | None:
 
 
 def _is_amount(value: object) -> bool:
-    """Return True if a number is positive and is the shortest decimal of a float, as exact sums require."""
+    """Return True if a number is positive and equals the decimal that Python prints for the nearest float."""
     if isinstance(value, bool) or not isinstance(value, (int, Decimal)) or value <= 0:
         return False
     with suppress(OverflowError):

@@ -1,5 +1,9 @@
 """Exact sums of the epsilons of a ledger.
 
+An entry of a ledger records what a release spends: ``blank``, the epsilon for removing or adding the confidential
+values of one unit, and ``replace``, the epsilon for replacing these values.  A cap is the largest permitted sum of the
+``blank`` epsilons of a survey.
+
 A sum is infinite if an entry has no guarantee.  Otherwise the sum is unknown (None) if an entry's epsilon is unknown.
 """
 
@@ -49,7 +53,10 @@ def _add(one: Decimal | None, other: Decimal | None) -> Decimal | None:
 
 
 def table_of(entries: list[Entry]) -> pd.DataFrame:
-    """Return a table of entries with exact epsilons and running sums, one row for each entry."""
+    """Return a table of entries with exact epsilons and running sums, one row for each entry.
+
+    The columns are ``number, time, what, kind, unit, blank, replace, sum_blank, sum_replace``.
+    """
     table = pd.DataFrame({"number": pd.Series([entry.number for entry in entries], dtype=int)})
     for name in ("time", "what", "kind", "unit"):
         table[name] = pd.Series([getattr(entry, name) for entry in entries], dtype=str)
@@ -68,15 +75,16 @@ def spent_on(entries: Iterable[Entry]) -> Spent:
 
 
 def last_cap(lines: Iterable[Line]) -> Decimal | None:
-    """Return the last cap among some lines, or None if there is no cap."""
+    """Return the last cap among some lines of a ledger, or None if there is no cap."""
     caps = [line.cap for line in lines if isinstance(line, Cap)]
     return caps[-1] if caps else None
 
 
 def left_of(lines: list[Line]) -> Decimal | None:
-    """Return the epsilon that the cap of a survey still permits, at least 0.
+    """Return the epsilon that the cap still permits, from all ledger lines of a survey.
 
-    This is the cap minus the sum of the ``blank`` epsilons: 0 if the sum is unknown, and None without a cap.
+    This is the cap minus the sum of the ``blank`` epsilons, but at least 0.  The result is 0 if the sum is unknown, and
+    None if there is no cap.
     """
     cap, spent = last_cap(lines), spent_on(line for line in lines if isinstance(line, Entry)).blank
     if cap is None:
@@ -91,7 +99,10 @@ def both_sums(entries: Iterable[Entry]) -> str:
 
 
 def shown(amount: Decimal | None, rounding: str = ROUND_CEILING) -> str:
-    """Return an epsilon as text with at most four decimals, by default rounded up."""
+    """Return an epsilon as text with at most four decimals, by default rounded up.
+
+    The text is "unknown" for None, and "no guarantee" for infinity.
+    """
     if amount is None:
         return "unknown"
     if not amount.is_finite():
@@ -101,5 +112,8 @@ def shown(amount: Decimal | None, rounding: str = ROUND_CEILING) -> str:
 
 
 def as_decimal(value: object, name: str) -> Decimal:
-    """Return a positive float as the decimal number that Python prints for it.  Raise InputError for anything else."""
+    """Convert a positive number to the ``Decimal`` that Python prints for it: 0.1 becomes Decimal("0.1").
+
+    Raise InputError, with the name of the argument, for anything else.
+    """
     return Decimal(repr(positive(value, name)))

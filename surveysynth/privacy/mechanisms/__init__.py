@@ -1,4 +1,4 @@
-"""The list of mechanisms that protect records, which reports, plans, manifests and the R package read."""
+"""The list of the mechanisms that protect records.  Reports, plans, manifests and the R package read this list."""
 
 from collections.abc import Mapping
 
@@ -23,12 +23,15 @@ MECHANISMS: dict[str, type[Mechanism]] = {  # by name in reports
 
 
 def in_plans() -> Mapping[str, tuple[type[Mechanism], InPlans]]:
-    """Return, for each name of a mechanism in plans, the mechanism's class and the meaning of the name."""
+    """Return a mapping from the names of mechanisms in plans to the mechanism's class and the meaning of the name."""
     return {name: (mechanism, entry) for mechanism in MECHANISMS.values() for name, entry in mechanism.plan.items()}
 
 
 def check_listed(mechanism: Mechanism) -> None:
-    """Refuse a mechanism that is not in ``MECHANISMS``, or whose class has no name or guarantees (InputError)."""
+    """Refuse a mechanism that is not in ``MECHANISMS``, or whose class lacks ``name``, ``in_r`` or ``guarantees``.
+
+    Reports could not describe such a mechanism, so InputError is raised.
+    """
     kind = type(mechanism)
     missing = ", ".join(name for name in ("name", "in_r", "guarantees") if not hasattr(kind, name))
     if missing:

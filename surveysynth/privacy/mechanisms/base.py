@@ -1,4 +1,9 @@
-"""The interface of mechanisms, which protect the records behind a release."""
+"""The interface of mechanisms, which protect the records behind a release.
+
+A release is m synthetic data sets with a total epsilon.  Where a model is fitted to records, each data set is simulated
+from its own posterior draw, so the Lipschitz bound of a draw may be at most epsilon / (2 m).  A plan is a TOML file
+with the arguments of a release.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +45,7 @@ class Assessment:
         function without arguments that returns draws from the unweighted fit.  So measures of risk that need no fit
         make none.
     span : (float, float) or None
-        The smallest and the largest risk, if a policy sets them.
+        The smallest and the largest risk, if a policy (:class:`surveysynth.Policy`) sets them.
     present : float array (U,)
         0 for units that are left out of every fit and of the tuning, otherwise 1.
     """
@@ -61,11 +66,11 @@ class InPlans:
     Attributes
     ----------
     entries : tuple of str
-        Entries of the plan's section [privacy] that are arguments of the mechanism.
+        Keys in the plan's section [privacy] that are arguments of the mechanism.
     options : mapping of str to object
-        Arguments of the mechanism that the name determines.
+        Arguments of the mechanism whose values follow from the name.
     asks : tuple of str
-        Entries of [privacy] that are required.
+        Keys that the section [privacy] must have.
     """
 
     entries: tuple[str, ...] = ()
@@ -76,8 +81,8 @@ class InPlans:
 class Mechanism:
     """A way to protect records.
 
-    All other code uses mechanisms through this interface.  A new mechanism needs a file in this folder and a line in
-    ``MECHANISMS``.
+    All other code uses mechanisms through this interface.  A new mechanism needs a file in this folder and an element
+    in ``MECHANISMS``.
 
     Attributes
     ----------
@@ -88,7 +93,8 @@ class Mechanism:
     in_r : str
         Name of the function of the R package.
     guarantees : mapping of str to str
-        For each kind of guarantee, sentences on the guarantee, in which ``{unit}`` and ``{units}`` are replaced.
+        For each kind of guarantee, sentences on the guarantee.  Reports put the protected unit in the place of
+        ``{unit}`` and ``{units}``.
     neighbours : {"blank", "add or remove"}
         Difference between neighbouring files: one record's confidential values are blanked, or one record is added or
         removed.
@@ -110,21 +116,22 @@ class Mechanism:
 
     @property
     def kind(self) -> Kind:
-        """The kind of the guarantee."""
+        """The kind of guarantee: the first key of ``guarantees``."""
         return next(iter(self.guarantees))
 
     @classmethod
     def guarantee(cls, kind: Kind, delta: float | None, replaced: float | None) -> str:
-        """Return sentences on the guarantee.
+        """Return the sentences on a guarantee of the given kind.
 
-        ``replaced`` is the epsilon between files in which one record has different values, if it is not twice epsilon.
+        ``delta`` is the probability with which epsilon may fail to hold, or None.  ``replaced`` is the epsilon for
+        files that differ in the values of one record, or None if it is twice epsilon.
         """
         return cls.guarantees.get(kind, next(iter(cls.guarantees.values())))
 
     def with_c1(self, c1: float) -> Mechanism:
         """Return the mechanism with c1 as the scale of the privacy weights.
 
-        Here InputError is raised: this mechanism takes c1 only in its constructor.
+        By default InputError is raised, as most mechanisms take c1 only in their constructor.
         """
         kind = type(self).__name__
         raise InputError(f"c1 of a {kind} is given to it: {kind}(c1=...)")
@@ -140,7 +147,10 @@ class RecordMechanism(Mechanism, ABC):
     more_left: ClassVar[str] = MORE_LEFT  # advice if privacy weights keep too little information
 
     def stages(self, reweight: int) -> tuple[str, ...]:
-        """Return the stages that :meth:`fit` announces, in their order, to be numbered; empty if not known."""
+        """Return the names of the stages that :meth:`fit` reports, in order; empty if they are not known before.
+
+        ``reweight`` is the number of re-weighting steps.
+        """
         return ()
 
     @property
@@ -225,7 +235,10 @@ class RecordMechanism(Mechanism, ABC):
     # ---- checks
 
     def check_model(self, model: Synthesizer, unit: str | None) -> None:
-        """Refuse a model or a unit that the mechanism does not support (InputError, ModelError)."""
+        """Refuse a model, or a column of protected units, that the mechanism does not support.
+
+        Raise InputError or ModelError.
+        """
 
     def check_units(self, unit: Unit) -> None:
         """Refuse units of several records for which the mechanism is inaccurate (InputError)."""
@@ -244,7 +257,7 @@ class RecordMechanism(Mechanism, ABC):
         )
 
     def check_accepted(self, accepted: Sequence[str]) -> None:
-        """Refuse to release in spite of failed diagnostics, if the mechanism forbids it (InputError)."""
+        """Refuse to accept the failed diagnostics named in ``accepted``, if the mechanism forbids it (InputError)."""
 
     def check_debias(self) -> None:
         """Refuse corrections of the draws (InputError).  A mechanism that allows corrections overrides this method."""

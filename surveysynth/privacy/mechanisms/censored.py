@@ -1,4 +1,4 @@
-"""The censored mechanism."""
+"""The censored mechanism, which clamps the contribution of each record to the log likelihood."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ class Censored(PrivacyWeights):
     Source: Hu, Williams & Savitsky 2025, section 3.
 
     A record with privacy weight alpha_i and density p_i adds alpha_i log p_i, clamped to
-    [-epsilon/(2m), epsilon/(2m)].
+    [-epsilon/(2m), epsilon/(2m)] for a release of m data sets.
 
-    Epsilon holds if one record's confidential values are removed from the fit or added; twice epsilon holds if these
-    values are replaced.  The number of records is public.
+    Epsilon is for files that differ in whether one record's confidential values are part of the fit.  Twice epsilon is
+    for files that differ in these values.  The number of records is public.
 
     The clamp holds for all parameters, so the guarantee does not depend on the sample size:
 
@@ -118,7 +118,7 @@ class Censored(PrivacyWeights):
 
     @property
     def kind(self) -> Kind:
-        """The kind of the guarantee, if privacy weights are computed from the current file."""
+        """The kind of guarantee.  Privacy weights, if there are any, are assumed to be computed from this file."""
         return "strict given alpha" if self.weighted else "strict"
 
     def stages(self, reweight: int) -> tuple[str, ...]:
@@ -156,7 +156,10 @@ class Censored(PrivacyWeights):
         return with_risk(censored_fit(self.c1, alpha, pseudo, budget.bound), risk)
 
     def check_model(self, model: Synthesizer, unit: str | None) -> None:
-        """Refuse a model that cannot be clamped (ModelError), and units of several records (InputError)."""
+        """Refuse a model that cannot be clamped (ModelError), and units of several records (InputError).
+
+        Units are refused because the contribution of each record is clamped, not the sum over a unit.
+        """
         if not isinstance(model, Boundable):
             raise ModelError(f"{model.name} is not fitted under the censored mechanism; use the pseudo posterior")
         if unit is not None:
@@ -172,7 +175,7 @@ class Censored(PrivacyWeights):
         )
 
     def check_rule(self) -> None:
-        """Refuse a release rule, as data sets that pass a rule are not strictly private (InputError)."""
+        """Refuse a release rule (InputError): the rule selects data sets by the confidential file."""
         raise InputError(
             "a rule looks at the confidential file, and data sets that were let through by it are no longer strictly "
             "private: leave the rule out, or use the pseudo posterior. On a historical file, identification_risk tells "
@@ -180,7 +183,7 @@ class Censored(PrivacyWeights):
         )
 
     def check_accepted(self, accepted: Sequence[str]) -> None:
-        """Refuse to release in spite of failed diagnostics, as only exact draws are strict (InputError)."""
+        """Refuse to accept failed diagnostics (InputError), because the guarantee assumes exact posterior draws."""
         if accepted:
             raise InputError(
                 "a strict release needs exact draws, and only chains that passed can replace them: leave "

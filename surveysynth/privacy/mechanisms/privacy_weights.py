@@ -85,7 +85,10 @@ class PrivacyWeights(RecordMechanism):
         return {self.risk.name: fitted.risk, **super().record_columns(fitted)}
 
     def internal(self, fitted: ProtectedFit) -> dict[str, Any]:
-        """Return numbers for the agency: constants of the map, results of re-weighting, largest unweighted bound."""
+        """Return numbers for the agency: constants of the map, results of re-weighting, the largest Lipschitz risk.
+
+        The largest risk is None if the measure of risk is not the Lipschitz bound.
+        """
         unweighted = float(fitted.risk.max()) if isinstance(self.risk, LipschitzRisk) else np.nan
         return {
             "delta_unweighted": unweighted if np.isfinite(unweighted) else None,  # JSON has only finite numbers
@@ -113,7 +116,8 @@ class PrivacyWeights(RecordMechanism):
     def weigh(self, risk: Floats, unit: Unit, assessment: Assessment, target: float) -> Callable[[float], Floats]:
         """Return the function that computes the privacy weights of all units from the scale c1.
 
-        Units of different sizes get the same mean weight (:func:`even`).
+        ``risk`` has the risk of each unit, and ``target`` is epsilon / (2 m).  The weights are lowered so that small
+        and large units have the same mean weight (:func:`even`).
         """
         return lambda c1: unit.even(self.alpha(risk, c1, target, assessment.span), assessment.present)
 
@@ -165,15 +169,18 @@ def reweighted(
 
 
 def tuned(alpha: Callable[[float], Floats], pseudo: PseudoLikelihood, target: float, tolerance: float) -> ProtectedFit:
-    """Fit with the scale c1 tuned so that the overall Lipschitz bound is just below its target."""
+    """Fit with the scale c1 tuned so that the overall Lipschitz bound is just below its target.
+
+    ``alpha`` computes the privacy weights from c1.
+    """
     start = tuning.first_guess(alpha, pseudo, target)
     return tuning.tune(alpha, pseudo, target, start=start, tolerance=tolerance)
 
 
 def unweighted_fit(pseudo: PseudoLikelihood, assessment: Assessment, say: Say) -> Callable[[], Draws]:
-    """Return a function that returns draws from the fit with privacy weights of 1.
+    """Return a function that returns draws from the fit with privacy weights of 1, or 0 for units that are left out.
 
-    The fit is made once, at the first call of this function.
+    The fit is made once, at the first call of the returned function.
     """
     done: list[Draws] = []
 

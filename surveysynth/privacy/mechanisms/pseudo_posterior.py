@@ -1,4 +1,4 @@
-"""The pseudo posterior mechanism."""
+"""The pseudo posterior mechanism, which weights the contribution of each record to the log likelihood."""
 
 from __future__ import annotations
 

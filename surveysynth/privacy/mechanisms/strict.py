@@ -1,4 +1,4 @@
-"""The strict mechanism: data sets are drawn from counts of the file with added noise."""
+"""The strict mechanism: models are fitted to counts of the file with added noise, and data sets simulated from them."""
 
 from __future__ import annotations
 
@@ -73,6 +73,6 @@ class Strict(Mechanism):
 
 
 def check_delta(delta: float | None) -> None:
-    """Refuse a delta that is not above 0 and at most 1e-4 (InputError)."""
+    """Refuse a delta that is not above 0 and at most 1e-4 (InputError), as epsilon must almost never fail to hold."""
     if delta is not None and not (is_finite(delta) and 0 < delta <= MOST_DELTA):
         raise InputError(f"delta is a probability that is next to none: above 0, and {MOST_DELTA:g} at most")

@@ -96,7 +96,10 @@ class WeightedE(PrivacyWeights):
         return with_risk(reweighted(fitted, pseudo, reweight, tolerance=tolerance, say=say), risk)
 
     def check_units(self, unit: Unit) -> None:
-        """Refuse units that have different numbers of records (InputError)."""
+        """Refuse units that have different numbers of records (InputError).
+
+        Units with many records have large bounds and would get weight 0, so the fit would describe small units only.
+        """
         if unit.differ:
             raise InputError(
                 "Weighted-e leaves out units whose bound is too large, and these are the ones with many records: means "

@@ -39,8 +39,8 @@ class Risk(Protocol):
     ) -> Floats:  # fmt: skip
         """Compute the risks of the n records or, if epsilon protects groups of records, of the U groups.
 
-        ``records`` are the records as the model prepared them, and ``unweighted`` fits the posterior under alpha = 1.
-        Measures that simulate use ``rng``.
+        ``records`` are the records as the model prepared them.  ``unweighted`` returns draws from the fit with privacy
+        weights of 1.  Measures that simulate use ``rng``.
         """
         ...
 

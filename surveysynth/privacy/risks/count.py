@@ -1,4 +1,4 @@
-"""Risks by counting records nearby."""
+"""The risk of a record by the number of records with similar values."""
 
 from __future__ import annotations
 

@@ -46,8 +46,8 @@ class Identification(_BallRisk):
         Raises
         ------
         InputError
-            A known column does not exist, is synthesized or has missing values.  See also
-            :meth:`CountRisk.compute`.
+            A known column does not exist, is synthesized (the intruder does not see its true values) or has missing
+            values.  See also :meth:`CountRisk.compute`.
         """
         self._values(design, model)
         _patterns(design, model, self.known)
@@ -67,7 +67,7 @@ class Identification(_BallRisk):
         Returns
         -------
         float array (n,)
-            At least 0 and below 1.
+            The risks, at least 0 and below 1.
 
         Raises
         ------
@@ -204,7 +204,10 @@ class PairwiseRisk(MarginalRisk):
 
 
 def _patterns(design: SurveyDesign, model: Synthesizer, known: tuple[str, ...]) -> Codes:
-    """Return a code of each record's known values.  Raise InputError for a synthesized column or missing values."""
+    """Return a code (n,) of each record's combination of known values.
+
+    Raise InputError for a synthesized column or missing values.
+    """
     for name in known:
         if name in model.outcomes:
             raise InputError(f"known column {name!r} is synthesized: known= names what the intruder sees as it is")

@@ -24,7 +24,8 @@ class LipschitzRisk:
 
     Source: Hu, Savitsky & Williams 2022a, section 1.4.1; the weights "LW" of Hu, Savitsky & Williams 2020, Algorithm 2.
 
-    The guarantee is about this risk.  The risk of a unit of several records is the maximum of |sum log p_i|.
+    The guarantee is about this risk.  The risk of a unit of several records is the maximum over draws of
+    |sum_i log p_i|, where i runs over the records of the unit.
 
     Examples
     --------

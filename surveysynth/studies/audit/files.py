@@ -6,8 +6,8 @@
 - ``two-modes``: one half of the other records has outcomes from the lowest tenth of the file, the other half from the
   highest tenth.  The two modes are equally large, and the planted record, in the upper mode, decides between them.
 
-Each file also has a version with a typical value instead of the planted value: the record's own value or, for two
-modes, a value of the lower mode.
+Each file also has a version with a typical value instead of the planted value: the outcome and weight that the record
+has in the original file or, for two modes, an outcome of the lower mode.
 """
 
 from __future__ import annotations
@@ -120,8 +120,9 @@ def own(
     Raises
     ------
     InputError
-        The formula has no outcome, a column does not exist or is called "alone", some outcomes are missing or not
-        positive, or the total is not a positive number.
+        The formula has no outcome, or a column does not exist.  A column is called "alone", which is the name of a
+        column that the audit adds.  Some outcomes are missing or not positive, so that ten times an outcome would not
+        be larger.  The total is not a positive number.
     """
     total = positive(population_total, "population_total")
     made = AuditedFile("own", frame, weights, formula, bounds, total)
@@ -163,10 +164,11 @@ def plant(file: AuditedFile, how: Planted) -> PlantedFile:
 
 
 def two_modes(y: Floats, row: int) -> tuple[Floats, float]:
-    """Return outcomes (n,) with two modes, and a value of the upper mode for the planted record.
+    """Return outcomes (n,) with two modes, and the planted record's value in the upper mode.
 
-    ``y`` are the file's outcomes, and ``row`` is the row of the planted record.  Its returned outcome is in the lower
-    mode.  The other records are divided equally between the modes; if n is even, the upper mode has one more.
+    ``y`` are the file's outcomes, and ``row`` is the row of the planted record.  In the returned outcomes this record
+    has a typical value, which is in the lower mode.  The other records are divided equally between the modes; if n is
+    even, the upper mode has one more of them.
     """
     n = y.size
     ordered, size = np.sort(y), max(int(TAIL * n), 1)

@@ -3,10 +3,11 @@
 A game is played on one of three sides: the file with the planted record (``in``), the file in which this record is not
 counted (``blank``), or the file with a typical value of this record (``replaced``).
 
-The intruder knows all other records and the public numbers, and sees every noisy table.  A noisy table counts groups of
-cells.  For the planted record's group of cells, let h be the true count without the record, s the contribution of the
-record's value, c the noisy count, and unit / epsilon the scale of the Laplace noise.  Here unit is the largest possible
-contribution of a record, and epsilon is the table's share of the whole epsilon.  Then
+The intruder knows all other records and the public numbers, and sees every noisy table.  Cells are intervals of the
+outcome or of the weight.  A noisy table has a noisy count (or sum of scores) for each combination of a row, such as a
+level of a predictor, and a group of cells.  For the planted record's row and group, let h be the true count without the
+record, s the contribution of the record's value, c the noisy count, and unit / epsilon the scale of the Laplace noise.
+Here unit is the largest possible contribution of a record, and epsilon is the table's share of the whole epsilon.  Then
 
     (|c - h| - |c - h - s|) epsilon / unit
 
@@ -54,10 +55,12 @@ def noisy_tables(
     Returns
     -------
     pandas.DataFrame
-        One row for each game, that is, for each set of tables.  ``planted_{k}`` and ``typical_{k}`` are the log
-        likelihood ratios, from table k, of the planted and of the typical value over no value.  ``groups_{k}`` is one
-        number that represents the grouping of cells in table k.  ``files_outcome`` and ``files_weight`` are the shares
-        of a synthetic file's records in the planted record's cell or higher cells, missing if no file was drawn.
+        One row for each game, that is, for each set of tables.  ``planted_{k}`` is the log likelihood ratio, from table
+        k, of "the record has the planted value" over "the record is not counted"; ``typical_{k}`` is the same for the
+        typical value.  ``groups_{k}`` is one number that represents the grouping of cells in table k.
+        ``files_outcome`` and ``files_weight`` are the shares of a synthetic file's records whose outcome or weight is
+        in the planted record's cell or in a higher cell.  A file is drawn in every tenth game; the shares are missing
+        in the other games.
     """
     design = file.typical if side == "replaced" else file.design
     row, others = file.row, np.arange(design.n) != file.row
@@ -77,7 +80,7 @@ def noisy_tables(
 
 
 def stated(file: PlantedFile, epsilon: float) -> list[tuple[str, float]]:
-    """Return the name and the stated epsilon of every noisy table."""
+    """Return the name and the stated epsilon of every noisy table, if all tables together spend ``epsilon``."""
     tables = _measured(file, file.typical, epsilon)
     return [
         (variable.name + (f" by {by}" if (by := table.by or table.earlier) else "") + _KINDS[table.kind], table.epsilon)
@@ -95,14 +98,14 @@ def _measured(file: PlantedFile, design: SurveyDesign, epsilon: float, blank: in
 
 
 def _cells(file: PlantedFile, design: SurveyDesign) -> tuple[Codes, Codes]:
-    """Return in which cell of the noisy tables each record's outcome (n,) and weight (n,) are counted."""
+    """Return the cells, numbered from 0, of the records' outcomes (n,) and weights (n,)."""
     outcome = Cells.for_outcome(Outcome(bounds=file.bounds)).codes(design.column(file.outcome), file.outcome)
     weight = Cells.for_weights(WEIGHT_BOUNDS, file.mean_weight)
     return outcome, weight.codes_of_numbers(np.asarray(design.weights, dtype=np.float64))
 
 
 def _read(tables: NoisyTables, cells: tuple[Codes, Codes]) -> list[tuple[NoisyTable, Codes, Codes]]:
-    """Return for every noisy table: the table, the row (n,) of each record in the table, and its cell (n,)."""
+    """Return, for every noisy table, the table, and for each record its row in the table (n,) and its cell (n,)."""
     found = []
     for variable, code in zip(tables.variables, cells, strict=True):
         for table in variable.tables:

@@ -49,7 +49,7 @@ class Verdict:
     lower : float
         Lower confidence limit of epsilon.  It is -inf if the lower limit of the share of hits is not above delta.
     most : float
-        The largest possible ``lower`` with these numbers of games: that of a test without an error.
+        The largest possible ``lower`` with these numbers of games, which a test without any error would reach.
     """
 
     direction: str
@@ -109,7 +109,8 @@ def lower_epsilon(
 ) -> Floats:  # fmt: skip
     """Return a lower confidence limit of epsilon from the results of a test for the planted record.
 
-    The test was right in ``hits`` of ``games`` games, with ``false_hits`` false alarms in ``false_games`` other games.
+    The test found the planted record in ``hits`` of ``games`` games with this record, and in ``false_hits`` of
+    ``false_games`` games without it (or the reverse, for a test that detects the absence of the record).
     """
     low, _ = clopper_pearson(hits, games, level)
     _, high = clopper_pearson(false_hits, false_games, level)
@@ -145,7 +146,7 @@ def best_threshold(likely: Floats, rare: Floats, delta: float = 0.0, level: floa
 
 
 def discriminant(inside: Floats, outside: Floats) -> Floats:
-    """Return the weights (statistics,) of Fisher's linear discriminant of games with and without a planted record."""
+    """Return the weights (statistics,) of Fisher's linear discriminant between games with and without the record."""
     difference = inside.mean(axis=0) - outside.mean(axis=0)
     within = np.atleast_2d(np.cov(inside, rowvar=False)) + np.atleast_2d(np.cov(outside, rowvar=False))
     return np.asarray(np.linalg.pinv(within) @ difference)

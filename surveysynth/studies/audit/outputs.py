@@ -1,4 +1,8 @@
-"""Table, figure and summary of an audit.  A cell of the audit is a planted record with an epsilon (:mod:`.study`)."""
+"""Table, figure and summary of an audit.
+
+A cell of the audit is a planted record with an epsilon (:mod:`.study`).  A game is a set of noisy tables of the file
+with or without the planted record, from which an intruder infers whether the record is in the file (:mod:`.games`).
+"""
 
 from __future__ import annotations
 
@@ -77,7 +81,9 @@ class Read:
 def by_table(cell: Cell, sides: list[pd.DataFrame], relation: str) -> list[Read]:
     """Return the intruder's statistics from each noisy table, from all tables together, and from the synthetic files.
 
-    ``sides`` are the games with the planted record, and the games without.
+    ``sides`` are two tables with one row for each game: with the planted record, and without it.  ``relation`` says
+    what happens to the record in the games without: "blank" (not counted) or "replaced" (it has a typical value).  The
+    synthetic files are left out if fewer than 20 were drawn in the games of one side.
     """
     each = stated(plant(cell.file, cell.planted), cell.epsilon)
     tables = range(len(each))
@@ -157,7 +163,7 @@ def describe(table: pd.DataFrame, cells: Cells) -> str:
 def _figure(table: pd.DataFrame, path: Path) -> Path:
     """Draw the empirical epsilons and their lower limits, divided by the stated epsilons.
 
-    There is one line for each planted record, epsilon and part of a release.
+    The vertical axis has one position for each combination of planted record, epsilon and part of a release.
     """
     from matplotlib.figure import Figure  # not pyplot, which would choose a window system for the whole process
 

@@ -67,7 +67,7 @@ class Cell:
 
 
 def one_batch(cell: Cell, number: int) -> Replicate:
-    """Play the games of one replicate.  If an error occurs, the error is recorded and the replicate has no games."""
+    """Simulate the games of one replicate.  If an error occurs, it is recorded and the replicate has no games."""
     began, failures, parts = time.perf_counter(), list[dict[str, Any]](), []
     with recorded(failures, replicate=number):
         file = plant(cell.file, cell.planted)
@@ -80,7 +80,7 @@ def one_batch(cell: Cell, number: int) -> Replicate:
 
 
 def _key(cell: Cell) -> tuple[int, ...]:
-    """Return numbers from which the seeds of a cell are derived (:func:`surveysynth.studies.base.seed_of`)."""
+    """Return the numbers that identify a cell in its seeds (:func:`surveysynth.studies.base.seed_of`)."""
     return 10, PLANTED.index(cell.planted), round(1000 * cell.epsilon)
 
 
@@ -105,7 +105,7 @@ def audit(
     file : AuditedFile, optional
         The file.  The default is a sample of workers of the 2000 census, from the demonstration data.
     epsilon, planted
-        Each combination is a cell.  The planted records are described in :mod:`.files`.
+        Epsilons and kinds of planted records (:mod:`.files`).  Each combination is a cell.
     pairs : int
         Number of games with the planted record, and of games without, which is rounded up to whole replicates of 500.
     n : int, optional
@@ -115,10 +115,13 @@ def audit(
     out : str or Path, optional
         Folder that gets a subfolder for every cell.  An audit that was stopped continues from there.
     seed : int, optional
+        Seed of the sample and of the synthetic files: by default the seed of the audit in the folder, or a random seed.
+        The noise of the tables is never seeded.
 
     Returns
     -------
     list of (Cell, Replicates)
+        Each cell with its games.
 
     Raises
     ------

@@ -1,6 +1,7 @@
 """Tables, figures and summary of a coverage study.
 
-A cell is a population with a sample size, a mechanism and an epsilon.  A level is a category of a margin of the tables.
+A cell is a population with a sample size, a mechanism and an epsilon.  A margin is a predictor by which estimates are
+tabulated, and a level is a category of this predictor.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ FAR = 5.0  # error of the grand mean, in confidential standard errors, from whic
 
 
 def by_level(cells: Cells) -> pd.DataFrame:
-    """Summarize the estimates of every cell of the study, for every level of every margin of the tables.
+    """Summarize the estimates for each combination of cell of the study, method, margin, level and statistic.
 
     Returns
     -------
     pandas.DataFrame
         ``population, n``; the columns of :func:`surveysynth.studies.summarize` by ``margin, level``, without
-        ``setting`` and ``delta``; ``bias_se`` (bias divided by the mean standard error); ``own_coverage`` (coverage of
-        the confidential intervals); and ``surveysynth`` (version).
+        ``setting`` and ``delta``; ``own_coverage`` (coverage of the confidential intervals); ``bias_se`` (bias divided
+        by the mean standard error); and ``surveysynth`` (version).
     """
     parts = []
     for cell, study in cells:
@@ -77,9 +78,10 @@ def by_margin(table: pd.DataFrame, cells: Cells) -> pd.DataFrame:
         - ``coverage``, its Monte Carlo standard error ``coverage_se``, and ``own_coverage``, the coverage of the
           confidential intervals;
         - ``bias`` and ``rmse`` as shares of the true value, ``rmse_ratio`` and ``length_ratio``;
-        - ``lowest``, the lowest coverage of a level, and ``bias_se``, the largest ratio of bias and standard error;
-        - ``below``, the number of levels whose coverage is significantly below .93 and below ``own_coverage``, by
-          tests at 5% with Holm's correction over all levels of a statistic in the cell of the study.
+        - ``lowest``, the lowest coverage of a level, and ``bias_se``, the ``bias_se`` of :func:`by_level` that is
+          largest in absolute value;
+        - ``below``, the number of levels whose coverage is significantly below min(.93, ``own_coverage`` of the level),
+          by exact binomial tests at 5% with Holm's correction over all levels of a statistic in the cell of the study.
     """
     given = (table["margin"] == "all") & (table["statistic"] == "count")  # the public population total
     given |= table["ci_length"] == 0  # public counts of strata, if all units of a stratum have the same weight
@@ -98,10 +100,7 @@ def by_margin(table: pd.DataFrame, cells: Cells) -> pd.DataFrame:
 
 
 def _below(table: pd.DataFrame) -> pd.Series:
-    """Return for each row whether coverage is too low, by exact binomial tests.
-
-    Holm's correction is over all levels of the same statistic in a cell of the study.
-    """
+    """Return, for each row of :func:`by_level`, whether its coverage is significantly too low (:func:`by_margin`)."""
     hits = (table["coverage"] * table["replicates"]).round()
     p = pd.Series(binom.cdf(hits, table["replicates"], np.minimum(ENOUGH, table["own_coverage"])), index=table.index)
     out = pd.Series(False, index=table.index)
@@ -133,7 +132,9 @@ def failures(cells: Cells) -> pd.DataFrame:
 def ruined(cells: Cells) -> pd.DataFrame:
     """Count, in each cell of the study, the releases with a very wrong mean or proportion of the whole population.
 
-    The error of a very wrong estimate is above 5 standard errors of the confidential sample.
+    An estimate is very wrong if its error exceeds 5 times the median standard error of the confidential estimates.  The
+    columns are ``population, n, method, epsilon, ruined`` (the number of such releases) and ``samples`` (the number of
+    all releases).
     """
     parts = []
     for cell, study in cells:
@@ -158,6 +159,7 @@ def write(cells: Cells, out: str | Path) -> list[Path]:
     Returns
     -------
     list of Path
+        The files.
     """
     folder, levels = Path(out), by_level(cells)
     margins = by_margin(levels, cells)
@@ -204,13 +206,13 @@ def describe(margins: pd.DataFrame, cells: Cells) -> str:
 
 
 def _called(statistic: str) -> str:
-    """Return the name of a statistic in print, as in "poverty rate" or "10th percentile" (of "quantile 0.1")."""
+    """Return the name of a statistic in print: "10th percentile" for "quantile 0.1"."""
     name, _, probability = statistic.partition(" ")
     return percentile(float(probability)) if name == "quantile" else statistic.replace("_", " ")
 
 
 def _figure(table: pd.DataFrame, path: Path, *, title: str) -> Path:
-    """Draw coverage and RMSE ratio against epsilon, with one line per mechanism."""
+    """Draw coverage and RMSE ratio against epsilon, with one curve for each mechanism and one column per statistic."""
     from matplotlib.figure import Figure  # not pyplot, which would choose a window system for the whole process
 
     statistics = list(dict.fromkeys(table["statistic"]))

@@ -1,4 +1,7 @@
-"""Real populations from which samples are drawn.  The outcomes are amounts, counts, shares or categories."""
+"""Real populations from which samples are drawn.  The outcomes are amounts, counts, shares or categories.
+
+``eusilc`` is the data set of Austrian persons and households of this name in the R package laeken.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,7 @@ class RealPopulation:
     strata : str
         Column of strata, which is a predictor.
     size : str
-        Column with the measure of size.
+        Column with the measure of size, to which inclusion probabilities are proportional.
     psu : str, optional
         Column of PSUs.  If given, samples have two stages.
     take : int or str
@@ -65,13 +68,13 @@ class RealPopulation:
     unit : str, optional
         Column of the units that epsilon protects, if these are groups of records.
     weight : {"synthesize", "public"}
-        What strict releases do with the weight.  It is public if it belongs to whole households, or is the same for all
-        records of a stratum.
+        Whether strict releases synthesize the weight or publish it as it is.  It is "public" in populations in which
+        all records of a household, or of a stratum, have the same weight.
     statistics : tuple of str
         Statistics of the tables.
     model : Synthesizer, optional
-        Model for mechanisms other than ``Strict()``.  By default it is FBS, a model of amounts.  Other outcomes have a
-        regression of counts, shares, gamma amounts or categories, or a mixture.
+        Model for mechanisms that fit a model to records, all but ``Strict()`` and Laplace tables.  By default it is
+        :class:`surveysynth.FBS`, a joint model of an amount and the weight.
     """
 
     name: str
@@ -101,12 +104,12 @@ class RealPopulation:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """Which statistics the tables have, as arguments of :func:`surveysynth.estimate`."""
+        """Arguments of :func:`surveysynth.estimate` that name the statistics of the tables."""
         return {"statistic": self.statistics} | ({"quantiles": QUANTILES} if "quantile" in self.statistics else {})
 
     @property
     def margins(self) -> tuple[str, ...]:
-        """The predictors.  There is a table by each predictor."""
+        """The predictors.  For each predictor there is a table of estimates by its categories."""
         return tuple(formula_columns(self.formula.split("~")[1]))
 
     def sample(self, n: int, seed: int) -> SurveyDesign:
@@ -116,17 +119,18 @@ class RealPopulation:
         return draw_sample(self.frame, n=n, strata=self.strata, size=self.size, rng=rng, **stages)
 
     def truths(self) -> pd.DataFrame:
-        """Return the true values, as ``margin, level, statistic, truth``.  The grand total has the margin "all"."""
+        """Return the true values: ``margin`` ("all" for the whole population), ``level, statistic, truth``."""
         everybody = SurveyDesign(self.frame.assign(**{ONE: 1.0}), weights=ONE)
         table = by_margin(lambda margin: estimate(everybody, self.outcome, [margin], **self.asked), self.margins)
         return table[["margin", "level", "statistic", "estimate"]].rename(columns={"estimate": "truth"})
 
 
 def by_margin(tables: Callable[[str], pd.DataFrame], margins: tuple[str, ...]) -> pd.DataFrame:
-    """Stack the tables of all margins, with the grand total only once.
+    """Stack the tables of all margins, with the rows of the whole population only once.
 
-    ``tables`` is a function that returns the table of a margin.  The result begins with the columns ``margin`` and
-    ``level``.  For quantiles ``statistic`` includes the probability.  For proportions ``level`` includes the category.
+    ``tables`` is a function that returns the table of a margin.  The result begins with the columns ``margin`` ("all"
+    for the whole population) and ``level``.  For quantiles, ``statistic`` includes the probability.  For proportions,
+    ``level`` includes the category of the outcome.
     """
     parts = []
     for k, margin in enumerate(margins):
@@ -143,6 +147,8 @@ def by_margin(tables: Callable[[str], pd.DataFrame], margins: tuple[str, ...]) -
 
 def workers() -> RealPopulation:
     """29,501 workers of the 2000 census: weekly income, top-coded at 20,000 dollars, by education and division.
+
+    The measure of size is the work experience in years.
 
     Raises
     ------
@@ -232,12 +238,16 @@ def _earners() -> pd.DataFrame:
 
 
 def _eusilc(rows: str, **kinds: str) -> pd.DataFrame:
-    """Read columns from an R expression on eusilc of the package laeken, each converted to the given R type."""
+    """Read columns of an R expression on eusilc of the package laeken: see :func:`columns_of_r`."""
     return columns_of_r("laeken", "eusilc", rows, **kinds)
 
 
 def columns_of_r(package: str, data: str, rows: str, **kinds: str) -> pd.DataFrame:
-    """Read columns from an R expression on the data of an R package, each converted to the given R type."""
+    """Read columns of an R data frame, which an R expression makes from the data set of an R package.
+
+    ``rows`` is the expression.  ``kinds`` has, by name of the column, the R type to which the column is converted, such
+    as "numeric".
+    """
     from ...r.session import in_session, session
 
     @in_session
@@ -278,7 +288,8 @@ def shares() -> RealPopulation:
     """The share of the first earner in the income of a household, for 30,000 households of eusilc.
 
     An earner is 16 years or more and has an income.  Households are resampled with replacement from the 3,443
-    households with at least two earners.  The weight is public, because a beta regression does not model it.
+    households with at least two earners.  The weight is public under mechanisms that fit a beta regression, because
+    this model does not include it; strict releases synthesize it.
 
     Raises
     ------
@@ -420,7 +431,9 @@ def population(name: StudyPopulation) -> RealPopulation:
 def own(
     frame: pd.DataFrame, formula: str, *, bounds: tuple[float, float], strata: str, size: str, psu: str | None = None
 ) -> RealPopulation:
-    """Make a population of the user's own file, whose outcome is an amount.  Results are not for publication.
+    """Make a population of the user's own file, whose outcome is an amount.
+
+    The results are not for publication, as they are exact facts about this file.
 
     Raises
     ------

@@ -79,7 +79,7 @@ class Cell:
 
 
 def release_tables(release: Release, population: RealPopulation) -> Tables:
-    """Return a function that makes a table of estimates from a release, by a given margin of the population."""
+    """Return a function that makes a table of estimates from a release, by a given predictor (margin)."""
     return lambda margin: release.tables([margin], **population.asked).assign(m=release.m)
 
 
@@ -111,7 +111,7 @@ def _strict_with_earlier(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
 
 
 def _pseudo(cell: Cell, design: SurveyDesign, seed: int, *, debias: bool = False) -> Tables:
-    """Make a release under the pseudo posterior, the papers' asymptotic mechanism.
+    """Make a release under the pseudo posterior mechanism of Hu, Savitsky & Williams (2022a).
 
     Return a function that makes a table of estimates by a given margin.
     """
@@ -127,7 +127,7 @@ def _debiased(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
 
 
 def _censored(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
-    """Make a release under the censored likelihood, the papers' strict mechanism.
+    """Make a release under the censored mechanism of Hu, Williams & Savitsky (2025).
 
     Return a function that makes a table of estimates by a given margin.
     """
@@ -160,7 +160,7 @@ def _plain(cell: Cell, prior: Any) -> Synthesizer:
 
 @dataclass(frozen=True)
 class Maker:
-    """A function that makes a mechanism's estimates from a sample, and the mechanism's number for random seeds."""
+    """A function that makes a mechanism's estimates from a sample, and the mechanism's number in seeds (``stream``)."""
 
     make: Make
     stream: int
@@ -210,7 +210,7 @@ def coverage_study(
     ----------
     population : RealPopulation
     n, epsilon, mechanisms
-        Each combination is a cell.
+        Sample sizes, epsilons and names of mechanisms.  Each combination is a cell.
     replicates : int
         Number of samples for every cell.
     workers, scheduler
@@ -218,10 +218,13 @@ def coverage_study(
     out : str or Path, optional
         Folder that gets a subfolder for every cell.  A study that was stopped continues from there.
     seed : int, optional
+        Seed of the study: by default the seed of the study in the folder, or a random seed.  The noise of Laplace
+        tables is never seeded.
 
     Returns
     -------
     list of (Cell, Replicates)
+        Each cell with the results of its samples.
 
     Raises
     ------
