@@ -46,8 +46,7 @@ class Interval:
         if method is not None:
             one_of(method, get_args(Method), "interval")
         normal = isinstance(df, float) and df == np.inf
-        return cls(float(level), np.inf if normal else None if df is None else positive(df, "df"), method)  # type:
-        ignore[arg-type]
+        return cls(float(level), np.inf if normal else None if df is None else positive(df, "df"), method)  # type: ignore[arg-type]
 
     def known_df(self, combined: Combined) -> Combined:
         """Return the estimates with the degrees of freedom ``df`` of these settings, if they are given."""
