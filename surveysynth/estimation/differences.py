@@ -64,8 +64,8 @@ def difference(
     density follows from the Woodruff interval of the quantile (Francisco & Fuller 1991).  The degrees of freedom are
     the number of PSUs minus the number of strata minus 1, where only PSUs and strata with records of one of the two
     domains count.  They are the degrees of freedom of the t test of a regression on an indicator of the domain (R's
-    ``svyttest`` and ``svyglm``).  Two designs
-    are taken as independent: their variances add up, and the degrees of freedom are Welch's.
+    ``svyttest`` and ``svyglm``).  Two designs are taken as independent: their variances add up, and the degrees of
+    freedom are Welch's.
 
     Parameters
     ----------

@@ -200,9 +200,9 @@ def woodruff(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: i
     """Estimate quantiles, with intervals that invert the distribution function (Woodruff 1952; R's ``svyquantile``).
 
     The quantile is the smallest value at which the weighted distribution function reaches the probability.  The share
-    of records not above the quantile is estimated, with the interval that ``quantity.interval`` sets.  The limits of
-    the quantile are the quantiles at the limits of this share.  The standard error is the distance between the limits
-    divided by twice the t quantile.
+    of records not above the quantile is estimated by ``estimator``, with the interval that ``quantity.interval`` sets.
+    The limits of the quantile are the quantiles at the limits of this share.  The standard error is the distance
+    between the limits divided by twice the t quantile.
 
     Returns
     -------

@@ -39,6 +39,7 @@ class JointEstimates:
     Attributes
     ----------
     names : tuple of str (p,)
+        Names of the quantities.
     estimates : float array (m, p)
         Estimates in each data set.
     covariances : float array (m, p, p)

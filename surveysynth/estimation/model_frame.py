@@ -190,7 +190,10 @@ def data_of(
     design: SurveyDesign, formula: str, outcome: Factor, names: list[str], family: Family, offset: str | None,
     missing: str,
 ) -> Data:  # fmt: skip
-    """Evaluate a formula on a design.  ``outcome`` and ``names`` are what :func:`parsed` returns for the formula.
+    """Evaluate a formula and an offset on a design.
+
+    ``outcome`` is the outcome as :func:`parsed` returns it, and ``names`` are all columns of the formula and the
+    offset.
 
     Raises
     ------

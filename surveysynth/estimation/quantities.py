@@ -136,9 +136,9 @@ def quantities(
 
     Proportions have a quantity for each category, and quantiles for each probability.  ``inside`` marks the records of
     each design, (n,), that are used: only these are checked for missing values.  Categories are those that occur in the
-    first ``m`` designs (default all).  With ``missing="drop"``, a record with a missing outcome or
-    denominator is left out of all quantities.  With "available", each quantity uses the records that have a value in
-    the columns of that quantity.  With ``empty``, proportions also include declared categories that no record has.
+    first ``m`` designs (default all).  With ``missing="drop"``, a record with a missing outcome or denominator is left
+    out of all quantities except counts.  With "available", each quantity uses the records that have a value in the
+    columns of that quantity.  With ``empty``, proportions also include declared categories that no record has.
 
     Raises
     ------

@@ -125,12 +125,13 @@ def estimate(
         this package).  "survey" is R's package, for comparison (:mod:`surveysynth.r`).  ``frame.attrs["estimator"]``
         names the estimator that was used.
     missing : {"fail", "drop", "available"}
-        Treatment of missing values.  "drop" leaves out records with any missing outcome or denominator, for all
-        outcomes (R's ``svymean(~a + b, na.rm = TRUE)``).  "available" uses, for each outcome, all records with a value
-        of that outcome.  With "drop" and "available", the records that are used are a domain of the whole design, and
-        counts are of all records.  Records with a missing value of a ``by`` variable are in no category of this
-        variable, but are included where it is "all" (as in R's ``svymean`` over all records, unlike the sum of the rows
-        of ``svyby``).  A warning gives the number of such records.
+        Treatment of missing values.  "fail" raises InputError for a missing outcome, denominator or ``by`` variable.
+        "drop" leaves out records with any missing outcome or denominator, for all outcomes (R's
+        ``svymean(~a + b, na.rm = TRUE)``).  "available" uses, for each outcome, all records with a value of that
+        outcome.  With "drop" and "available", the records that are used are a domain of the whole design, and counts
+        are of all records.  Records with a missing value of a ``by`` variable are in no category of this variable, but
+        are included where it is "all" (as in R's ``svymean`` over all records, unlike the sum of the rows of
+        ``svyby``).  A warning gives the number of such records.
     level : float
         Level of the intervals.
     df : float, optional
@@ -149,13 +150,18 @@ def estimate(
     pandas.DataFrame
         Columns ``<by...>, statistic, outcome, estimate, se, df, ci_low, ci_high, n``.  If there are proportions,
         ``category`` follows the outcome (as text, empty for other statistics), and if there are quantiles, ``prob``.
+        n is the number of records.
+
         Standard errors are Taylor-linearized or from replicate weights.  df is the number of PSUs with records of the
         domain minus the number of strata with such records, or the rank of the replicate weights of the domain minus 1,
-        as R's ``degf`` of a subset.  A domain in a single PSU has df 0 and no interval.  n is the number of records.
+        as R's ``degf`` of a subset.  A domain in a single PSU has df 0 and no interval.
+
         Intervals are t intervals, by default of 95%: on the logit scale for proportions and poverty rates (R's
         ``svyciprop(method="xlogit")``, also with replicate weights), and Woodruff's for quantiles (R's
         ``svyquantile``).  A share of 0 or 1 has standard error 0, and by every method its interval is Clopper and
-        Pearson's.  ``frame.attrs["labels"]`` has the design's labels of outcomes and ``by`` columns,
+        Pearson's.
+
+        ``frame.attrs["labels"]`` has the design's labels of outcomes and ``by`` columns,
         ``attrs["missing"]`` the argument ``missing``, and ``attrs["without"]``, for each ``by`` column with missing
         values, the number of records without a category.
 

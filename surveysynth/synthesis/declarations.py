@@ -193,7 +193,7 @@ def public_totals(
     ------
     InputError
         There is no total.  Totals contradict each other, do not match the terms, or are below the number of records.
-        Totals of levels are given although ``public_weight`` is True: public weights are not changed.
+        Totals of levels are given although ``public_weight`` is True: public weights are not adjusted to them.
     """
     given = as_dict(totals, "population_totals", "{term: {level: total}}")
     if isinstance(total, Mapping):

@@ -76,12 +76,12 @@ class FittedModel:
 
     @property
     def draws(self) -> Draws:
-        """Draws from the protected posterior."""
+        """Draws from the posterior under the privacy weights or the clamp."""
         return self.weighted.posterior
 
     @property
     def risk(self) -> Floats:
-        """Risk of each protected record or unit, from which the privacy weight was computed."""
+        """Risks of the U protected units (records, or groups of records), which give their privacy weights: (U,)."""
         return self.weighted.risk
 
     @property
@@ -109,7 +109,12 @@ class FittedModel:
 
     @property
     def kind(self) -> Kind:
-        """The kind of the guarantee: ``asymptotic``, ``strict``, ``strict given alpha`` or ``none``."""
+        """The kind of the guarantee: ``asymptotic``, ``strict``, ``strict given alpha`` or ``none``.
+
+        ``strict`` is differential privacy at the size of this file, and ``asymptotic`` in the limit of many records.
+        ``strict given alpha`` takes the privacy weights alpha as fixed.  ``none``: synthetic values are drawn given the
+        confidential values, and no epsilon holds.
+        """
         if self.synthesizer.from_records:
             return "none"
         return "strict" if self.policy is not None else self.mechanism.kind

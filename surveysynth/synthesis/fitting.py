@@ -125,9 +125,9 @@ def fit(
     reweight : int
         Largest number of steps of re-weighting (Hu, Savitsky & Williams 2020, Algorithm 1), which raises the privacy
         weights of records whose Lipschitz bounds max_s alpha_i |log p_i| lie below the overall bound Delta, at the same
-        epsilon.  True is one step, as in the
-        paper.  ``reweight=10`` continues as long as weights rise, for at most 10 steps.  Draws of a re-weighted fit are
-        never corrected for privacy weights: ``debias`` is refused, and the model's own corrections (of the spread
+        epsilon.  True is one step, as in the paper.  ``reweight=10`` continues as long as weights rise, for at most 10
+        steps.  Draws of a re-weighted fit are never corrected for privacy weights, because the corrections need weights
+        that are a known function of the risk: ``debias`` is refused, and the model's own corrections (of the spread
         between PSUs and of shares) are left out.
     engine : {"auto", "embedded", "cmdstan"}
         Software that runs the model's Stan program.

@@ -168,7 +168,7 @@ def perturbed_histogram(
 
 
 def _check(design: SurveyDesign, outcome: str, population_total: float) -> None:
-    """Refuse anything but a design, a column that can be synthesized, and a population total (InputError)."""
+    """Raise InputError for anything but a design, a column that can be synthesized, and a population total."""
     if not isinstance(design, SurveyDesign):
         raise InputError(f"perturbed_histogram needs a SurveyDesign, not {type(design).__name__}")
     if not isinstance(outcome, str):

@@ -124,7 +124,7 @@ def measure(
         Columns that may be published.  Predictors and design columns are published, so they are refused if they are not
         in this list.  ``~ .`` stands for these columns.
     importance : mapping of outcome to float, optional
-        Factors by which the noisy tables of an outcome get a larger or smaller share of epsilon; default 1.
+        The noisy tables of an outcome get a share of epsilon in proportion to its importance, which is 1 by default.
     edits : list of str, optional
         Public rules that every synthetic record obeys, as conditions on columns of the files: ``"rent <= income"``.
         Synthetic records that break a rule are drawn again.

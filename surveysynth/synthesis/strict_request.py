@@ -1,7 +1,8 @@
 """Checks of all arguments of a strict release, before a confidential value is counted.
 
-Strict releases are drawn from noisy tables: counts of the confidential file with noise (:func:`surveysynth.measure`).
-Declarations are the public bounds or levels of the outcomes.
+Strict releases satisfy differential privacy at the size of the file, not only for many records.  They are drawn from
+noisy tables: counts of the confidential file with noise (:func:`surveysynth.measure`).  Declarations are the public
+bounds or levels of the outcomes.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ class StrictRequest:
     questions : list of Question
         For each outcome, its declaration, and the predictors by which the outcome is counted.
     terms : list of Term
-        The public terms by which records are counted: predictors, and groups of the design.
+        The public terms by which records are counted: predictors, PSUs, strata, and the units that epsilon protects
+        with their sizes.
     public : SurveyDesign
         The design with its public columns alone.
     schema : dict of str to Outcome
