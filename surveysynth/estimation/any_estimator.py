@@ -20,14 +20,17 @@ Estimator = Callable[[SurveyDesign], tuple[Any, Any]]
 def combined(
     designs: Sequence[SurveyDesign], function: Estimator, redrawn: Sequence[SurveyDesign] = ()
 ) -> pd.DataFrame:
-    """Apply a function to m data sets and combine the results, as :meth:`surveysynth.Release.combine` does.
+    """Apply a function to m data sets and combine the results: the computation of :meth:`surveysynth.Release.combine`.
 
-    ``redrawn`` holds versions of the first data set with redrawn noise.  The variance between these versions is added.
+    The function returns estimates, and their variances or their covariance matrix.  ``redrawn`` holds versions of the
+    first data set, simulated again as if the noise in the noisy tables had other values.  The variance of the estimates
+    over these versions is added.  The result has the columns ``term, estimate, se, df, ci_low, ci_high``.
 
     Raises
     ------
     InputError
-        The function does not give a pair of estimates and variances, or gives other estimates in some data sets.
+        The function does not return a pair of estimates and variances, or the names or the number of the estimates
+        differ between data sets, so that they cannot be averaged.
     """
     if not callable(function):
         raise InputError(f"combine takes a function of a SurveyDesign, not {type(function).__name__}")
@@ -44,7 +47,10 @@ def combined(
 
 
 def _estimate(result: Any) -> tuple[list[Any], Floats, Floats]:
-    """Return the terms, estimates and variances in a result of the function.  Raise InputError if it is invalid."""
+    """Return the names, the estimates and the variances of p quantities, (p,) each, in a result of the function.
+
+    Raise InputError if the result is invalid.
+    """
     if not isinstance(result, tuple) or len(result) != 2:
         raise InputError(f"the function must give a pair (estimate, variance), not {type(result).__name__}")
     estimate, variance = result

@@ -62,8 +62,8 @@ def independence_test(
     ------
     InputError
         A column or the statistic is unknown; values are missing; a column has only one category.  For Wald's
-        statistics: the covariance matrix of the cells is singular.  For Pearson's: too many cells are empty, or the
-        cells hardly vary.
+        statistics: the covariance matrix of the cells is singular.  For Pearson's statistic: Delta (module docstring)
+        does not exist or is 0, because too many cells are empty, or because the estimated proportions hardly vary.
 
     Examples
     --------
@@ -102,8 +102,8 @@ def independence_tests(
     missing : {"fail", "drop"}
         See :func:`independence_test`.
     redrawn : sequence of SurveyDesign
-        Versions of the first data set with redrawn noise.  The covariance between these versions is added, because all
-        data sets share one draw of the noise.
+        Versions of the first data set, simulated again as if the noise in the noisy tables had other values.  The
+        covariance over these versions is added, because the noise affects all data sets alike.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def _refuse_singular(covariance: Floats, N: Floats, advice: str) -> None:
 
 
 def _levels(designs: Sequence[SurveyDesign], name: str, missing: str) -> pd.Index:
-    """List the categories of a column in all data sets, sorted.  Raise InputError if there are fewer than two."""
+    """Return the sorted categories that occur in some data set.  Raise InputError if there are fewer than two."""
     for design in designs:
         absent = design.column(name).isna().to_numpy()
         if missing == "fail" and absent.any():
@@ -149,9 +149,9 @@ def _levels(designs: Sequence[SurveyDesign], name: str, missing: str) -> pd.Inde
 def _table(
     design: SurveyDesign, names: tuple[str, str], levels: tuple[pd.Index, pd.Index], kind: Literal["total", "mean"]
 ) -> tuple[Floats, Floats, int, float]:  # fmt: skip
-    """Estimate totals or shares of the cells of a table.
+    """Estimate totals or proportions ("mean") of the cells of a table with r rows and c columns.
 
-    Return the estimates, their covariance matrix, the number of records, and the degrees of freedom.
+    Return the estimates (r, c), their covariance matrix (r c, r c), the number of records, and the degrees of freedom.
     """
     i, j = (
         np.asarray(known.get_indexer(pd.Index(design.column(name).astype(object))), dtype=np.intp)

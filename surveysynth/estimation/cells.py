@@ -62,9 +62,10 @@ class CellMoments(ABC):
 
     @abstractmethod
     def _over_blocks(self, block_sums: BlockSums, values: int, *constants: Floats) -> Floats:
-        """Compute sums over the records of each pair of a stratum and a cell: (values, pairs).
+        """Compute sums of several variables over the records of each pair of a stratum and a cell: (values, pairs).
 
-        ``block_sums`` computes the sums over a block of records, given the ``constants``.
+        ``values`` is the number of variables.  ``block_sums`` is :func:`sums_of` or :func:`squares_of`, which computes
+        the sums over one block of records.  The ``constants`` are its arguments ``ratio`` and ``near``.
         """
 
     @property
@@ -215,7 +216,10 @@ def divides(statistic: str) -> bool:
 
 
 def values_of(w: Floats, y: Floats | None, x: Floats | None) -> Values:
-    """Convert weights and values to read-only float arrays, which the compiled code of the sums needs."""
+    """Convert weights w, numerators y and denominators x to read-only float arrays, as the compiled sums need them.
+
+    None (1 for every record) becomes an empty array.
+    """
     w, y, x = (np.ascontiguousarray(NONE if v is None else v, dtype=np.float64).view() for v in (w, y, x))
     for values in (w, y, x):
         values.flags.writeable = False
@@ -243,7 +247,8 @@ def sums_of(row: Rows, w: Floats, y: Floats, x: Floats, out: Floats) -> Floats:
 def squares_of(row: Rows, w: Floats, y: Floats, x: Floats, ratio: Floats, near: Floats, out: Floats) -> Floats:
     """Add to ``out`` (5, pairs) the sums of a, b, a^2, a b and b^2, with a and b of the module docstring.
 
-    ``near``, approximate means of a and b, is subtracted first.  ``row`` is each record's pair of stratum and cell.
+    ``near`` (2, pairs) has approximate means of a and b, which are subtracted from a and b first.  ``ratio`` is R_c for
+    each pair.  ``row`` is each record's pair of stratum and cell.
     """
     for i in range(row.size):
         g = row[i]

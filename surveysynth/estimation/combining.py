@@ -27,9 +27,10 @@ def combine(q: Floats, u: Floats, degf: float | Floats, redrawn: Floats | None =
     """Combine the estimates from m synthetic data sets by the rule for partially synthetic data.
 
     The variance is T = u_bar + b/m, not Rubin's u_bar + (1 + 1/m) b.  Here u_bar is the mean of the variances, and b
-    the variance between the estimates.  If the data sets are drawn from noisy tables, all data sets share the noise of
-    these tables, and b does not include this noise.  The variance of estimates with redrawn noise is then added to T,
-    and the degrees of freedom are Satterthwaite's.
+    the variance between the estimates.  If the data sets are drawn from noisy tables (tables of counts with noise for
+    differential privacy), all data sets share the noise of these tables, and b does not include its variance.  So one
+    data set is simulated R times as if the noise had other values, the variance of the R estimates is added to T, and
+    the degrees of freedom are Satterthwaite's.
 
     Parameters
     ----------
@@ -38,7 +39,7 @@ def combine(q: Floats, u: Floats, degf: float | Floats, redrawn: Floats | None =
     degf : float, or array (D,)
         Design degrees of freedom.  The t degrees of freedom are (m - 1)(1 + u_bar/(b/m))^2, but at most ``degf``.
     redrawn : float array (R, D), optional
-        Estimates from one data set with noise redrawn R times.
+        Estimates from the R simulations of one data set with other noise.
 
     Returns
     -------
@@ -72,14 +73,14 @@ def _with_noise(combined: Combined, degf: float | Floats, redrawn: Floats | None
 
 
 def interval(combined: Combined, level: float = 0.95) -> tuple[Floats, Floats]:
-    """Return the limits of two-sided t intervals, (D,) each.  A limit is NaN if there are no degrees of freedom."""
+    """Return the lower and the upper limits of t intervals, (D,) each.  They are NaN without degrees of freedom."""
     df = np.where(combined.df > 0, combined.df, np.nan)
     half = student.ppf(0.5 + level / 2, df) * combined.se
     return combined.estimate - half, combined.estimate + half
 
 
 def logit_interval(combined: Combined, level: float = 0.95) -> tuple[Floats, Floats]:
-    """Return confidence limits of proportions, computed on the logit scale: (D,) each.
+    """Return the lower and the upper confidence limits of proportions, computed on the logit scale: (D,) each.
 
     The limits are between 0 and 1, and NaN for a proportion p of 0 or 1.  The method is R's
     ``svyciprop(method="xlogit")``: the standard error of the log odds is the standard error of p divided by p (1 - p).

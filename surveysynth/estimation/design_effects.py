@@ -47,8 +47,9 @@ def design_effects(
     Returns
     -------
     float array (domains,)
-        Design effects.  They are NaN for counts, for quantiles, and for variances, Gini coefficients, quintile share
-        ratios and poverty rates.  Without replacement they are also NaN if the weights add up to less than n.
+        Design effects.  They are NaN for counts, quantiles, variances, Gini coefficients, quintile share ratios, and
+        poverty rates with an estimated poverty line.  With ``deff=True`` they are also NaN if the weights in the domain
+        add up to less than n.
     """
     y = quantity.y
     if y is None or quantity.distributional or quantity.statistic == "quantile":

@@ -56,15 +56,16 @@ def difference(
     level: float = 0.95,
     df: float | None = None,
 ) -> pd.DataFrame:
-    """Estimate differences between two domains, or two designs, in any statistic of :func:`surveysynth.estimate`.
+    """Estimate differences of a statistic between two domains of one design, or between two designs.
 
     Two domains of one design may share PSUs, as two periods of a panel do.  The variance is therefore computed from the
     differences of linearized values (or of replicate estimates), which includes the covariance.  To linearize a
     quantile, the linearized values of the share of records not above the quantile are divided by a density.  The
     density follows from the Woodruff interval of the quantile (Francisco & Fuller 1991).  The degrees of freedom are
-    the number of PSUs minus the number of strata, among those with records of either domain, minus 1.  This is as in
-    the t test of a regression coefficient of an indicator of the domain (R's ``svyttest`` and ``svyglm``).  Two designs
-    are taken as independent: their variances add up, and the degrees of freedom are Welch's.
+    the number of PSUs minus the number of strata minus 1, where only PSUs and strata with records of one of the two
+    domains count.  They are the degrees of freedom of the t test of a regression on an indicator of the domain (R's
+    ``svyttest`` and ``svyglm``).  Two designs are taken as independent: their variances add up, and the degrees of
+    freedom are Welch's.
 
     Parameters
     ----------
@@ -73,7 +74,7 @@ def difference(
     outcome, by, statistic, denominator, quantiles, poverty_line, where, missing
         See :func:`surveysynth.estimate`.  There is a difference for every cell and margin of ``by``, and for the total.
     between : mapping of one column to two categories
-        The two domains of one design.  ``{"sex": ("m", "f")}`` gives men minus women.
+        The two domains of one design.  ``{"sex": ("m", "f")}`` gives men minus women.  Not for two designs.
     level, df
         Level and degrees of freedom of the intervals (see :func:`surveysynth.estimate`).
 
@@ -90,9 +91,9 @@ def difference(
     Raises
     ------
     InputError
-        An error of :func:`surveysynth.estimate`.  ``between`` does not name two categories of one column, or a category
-        does not occur, or ``between`` is given with two designs.  The ``by`` columns of two designs have different
-        categories.
+        An error of :func:`surveysynth.estimate`.  ``between`` does not name two categories of one column, or one of
+        them does not occur.  ``between`` is given with two designs, which are compared as a whole.  The ``by`` columns
+        of two designs have different categories, so that some cells could not be compared.
 
     Examples
     --------
@@ -128,10 +129,10 @@ def differences(
     redrawn: Sequence[SurveyDesign] = (),
     interval: Interval = USUAL,
 ) -> pd.DataFrame:
-    """Estimate differences between two domains (:func:`difference`), combined over m synthetic designs.
+    """Make the table of :func:`difference` for two domains, from m synthetic designs.
 
-    ``count_designs`` hold the records of the ``designs`` with the weights for counts.  A column in ``synthesized`` may
-    have other categories in other designs.  See :func:`surveysynth.estimation.tables.tabulate` for ``redrawn``.
+    ``between`` has the two domains.  ``count_designs``, ``synthesized`` and ``redrawn`` are as in
+    :func:`surveysynth.estimation.tables.tabulate`.
     """
     check_designs(designs)
     names, statistics = as_list(by), as_list(statistic)
@@ -174,8 +175,10 @@ def _part(
 ) -> pd.DataFrame:  # fmt: skip
     """Return the rows of a table of differences, for one quantity in the domains of one partition.
 
-    The estimates of the first m ``surveys`` are combined.  The other surveys have redrawn noise.  With ``moved``, this
-    noise changes the estimates, and its variance is added.
+    The estimates from the first m ``surveys`` are combined.  The other surveys are the redrawn designs (module
+    :mod:`.tables`).  ``same_quantity``, ``same`` and ``sides`` have the quantity, the partition and the compared
+    categories (:func:`_sides`) for each survey.  ``moved`` is True if the noise can change the estimates.  The variance
+    due to the noise is then added.
     """
     estimates = [
         partial(_difference, design, quantity, partition, side)
@@ -201,7 +204,10 @@ def _part(
 
 
 def _sides(design: SurveyDesign, names: list[str], between: Between | None) -> tuple[Codes, object, object]:
-    """Return the compared category of each record (0: first, 1: second, -1: neither), then the two categories."""
+    """Return the compared category of each record, then the first and the second category of ``between``.
+
+    The code of a record is 0 for the first category, 1 for the second and -1 for neither: (n,).
+    """
     if not isinstance(between, Mapping) or len(between) != 1:
         raise InputError("between must map one column to the two categories to compare: {'sex': ('m', 'f')}")
     ((name, pair),) = between.items()
@@ -229,7 +235,7 @@ def _difference(design: SurveyDesign, quantity: Quantity, partition: Partition, 
     both, sides = _both(quantity, partition, side), 2 * domains
 
     def less(values: Floats) -> Floats:
-        """Subtract the values of the second category from the values of the first."""
+        """Subtract the values of the second category from the values of the first, domain by domain."""
         return np.asarray(values[..., ::2] - values[..., 1::2])
 
     if quantity.statistic == "quantile":
@@ -250,7 +256,7 @@ def _difference(design: SurveyDesign, quantity: Quantity, partition: Partition, 
 
 
 def _both(quantity: Quantity, partition: Partition, side: Codes) -> Codes:
-    """Return a code of domain d and compared category: 2 d (first category), 2 d + 1 (second), -1 (neither)."""
+    """Return a code for each record in domain d: 2 d in the first category, 2 d + 1 in the second, otherwise -1."""
     domain = present(quantity, partition)
     return np.where((domain < 0) | (side < 0), -1, 2 * domain + side)
 
@@ -258,9 +264,10 @@ def _both(quantity: Quantity, partition: Partition, side: Codes) -> Codes:
 def _side_shares(
     surveys: Sequence[SurveyDesign], same: Sequence[Quantity], both: Sequence[Codes], sides: int, m: int
 ) -> tuple[Share, Share]:
-    """Estimate the share in the first and in the second compared category of every domain.
+    """Estimate a proportion or a poverty rate in the first, and in the second, compared category of every domain.
 
-    The first m ``surveys`` are combined.  The others have redrawn noise.
+    ``both`` has the codes of :func:`_both` for each survey, and ``sides`` is the number of codes, twice the number of
+    domains.  The first m ``surveys`` are combined.  The other surveys are the redrawn designs.
     """
     estimator = "onepass" if surveys[0].replication is None else "replicates"
     results = [estimator_of(estimator)(*each, sides) for each in zip(surveys[:m], same[:m], both[:m], strict=True)]

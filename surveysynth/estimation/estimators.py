@@ -1,8 +1,8 @@
 """Estimators: point estimates and variances of one quantity in the domains of a partition.
 
-``onepass`` linearizes, ``samplics`` calls samplics' ``TaylorEstimator``, ``replicates`` computes every replicate of
-a design with replicate weights.  Installed packages can add estimators by the entry point ``surveysynth.estimators``:
-``survey`` calls R's package of that name.  All estimators give the same estimates.
+``onepass`` linearizes.  ``samplics`` calls ``TaylorEstimator`` of the Python package samplics.  ``replicates`` computes
+the estimates under each replicate weight of a design.  Installed packages can add estimators by the entry point
+``surveysynth.estimators``: ``survey`` calls R's package of that name.  All estimators give the same estimates.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SAMPLICS_SECONDS = 1.0  # a table that would take samplics longer is left to one
 
 @dataclass(frozen=True)
 class Estimates:
-    """Point estimates and variances of D domains, (D,) each.  Quantiles also have limits of intervals."""
+    """Point estimates and variances of D domains, (D,) each.  Only quantiles have the limits ``low`` and ``high``."""
 
     estimate: Floats
     variance: Floats
@@ -56,7 +56,7 @@ def choose(estimator: str, design: SurveyDesign, quantity: Quantity, seconds: fl
     design : SurveyDesign
     quantity : Quantity
     seconds : float
-        Time of samplics for the whole table, from :func:`samplics_seconds`.
+        Predicted computing time of samplics for the whole table, from :func:`samplics_seconds`.
 
     Raises
     ------
@@ -81,7 +81,10 @@ def choose(estimator: str, design: SurveyDesign, quantity: Quantity, seconds: fl
 
 
 def samplics_seconds(design: SurveyDesign, domains: int) -> float:
-    """Predict the time of samplics in seconds.  samplics reads the whole file by stratum for every domain."""
+    """Predict the computing time of samplics in seconds for one quantity in ``domains`` domains.
+
+    samplics goes through the whole file and all strata for every domain.
+    """
     return 1e-6 * design.n * (domains + 3) + 5e-5 * design.stages[0].sampled.size * domains
 
 
@@ -123,7 +126,10 @@ def onepass(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: in
 
 
 def estimated(estimator: str, design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Floats:
-    """Compute the point estimates: (domains,).  ``onepass`` then computes no variances, which saves time."""
+    """Compute the point estimates of an estimator, given by name: (domains,).
+
+    For ``onepass``, no variances are computed, except of quantiles, to save time.
+    """
     if estimator == "onepass" and quantity.statistic != "quantile":
         return taylor.linearize(design.weights, quantity, domain, domains)[0]
     return estimator_of(estimator)(design, quantity, domain, domains).estimate
@@ -174,7 +180,10 @@ def replicates(design: SurveyDesign, quantity: Quantity, domain: Codes, domains:
 
 
 def replicated(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Floats:
-    """Compute the estimates under each of R replicate weights: (R, domains).  They are NaN if a denominator is 0."""
+    """Compute the estimates under each of R replicate weights: (R, domains).  They are NaN if a denominator is 0.
+
+    The arguments are as for :func:`onepass`.
+    """
     assert design.replication is not None
     w = design.multiplicand
     if quantity.distributional:
@@ -191,9 +200,9 @@ def woodruff(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: i
     """Estimate quantiles, with intervals that invert the distribution function (Woodruff 1952; R's ``svyquantile``).
 
     The quantile is the smallest value at which the weighted distribution function reaches the probability.  The share
-    of records not above the quantile is estimated, with the interval that ``quantity.interval`` sets.  The limits of
-    the quantile are the quantiles at the limits of this share.  The standard error is the distance between the limits
-    divided by twice the t quantile.
+    of records not above the quantile is estimated by ``estimator``, with the interval that ``quantity.interval`` sets.
+    The limits of the quantile are the quantiles at the limits of this share.  The standard error is the distance
+    between the limits divided by twice the t quantile.
 
     Returns
     -------
@@ -233,9 +242,10 @@ def as_shares(
     Returns
     -------
     (Estimates, Quantity, float array (domains,))
-        The quantiles.  Then the share of records that are not above the quantile of their domain.  Then the factor of
-        this share in each domain: minus the Woodruff standard error of the quantile, divided by the standard error of
-        the share (Francisco & Fuller 1991).
+        First, the quantiles with their variances.  Second, the share of records that are not above the quantile of
+        their domain, as a quantity whose estimates and linearized values can be computed.  Third, a factor for each
+        domain: minus the Woodruff standard error of the quantile divided by the standard error of the share.  The
+        factor times the share has the variance of the quantile (Francisco & Fuller 1991).
     """
     assert quantity.y is not None
     estimator = onepass if design.replication is None else replicates

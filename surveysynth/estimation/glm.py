@@ -41,7 +41,12 @@ SINGULAR = 1e12  # an information matrix with a larger condition number does not
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fit:
-    """A fit of p coefficients to one data set.  ``naive`` is the inverse of their information matrix (p, p)."""
+    """A fit of p coefficients to one data set.
+
+    ``estimate`` (p,) and ``covariance`` (p, p) are the coefficients and their design-based covariance matrix.
+    ``naive`` (p, p) is the inverse information matrix, under weights with mean 1.  ``df`` are the residual degrees of
+    freedom.
+    """
 
     data: Data
     estimate: Floats
@@ -77,9 +82,9 @@ def fit_glm(design: SurveyDesign, data: Data, family: Family) -> Fit:
 
 
 def deviance(design: SurveyDesign, data: Data, family: Family, kept: Bools) -> float:
-    """Return the weighted deviance of the model with only the columns ``kept`` of X (the weights have mean 1).
+    """Return the weighted deviance of the model with only the columns of X that ``kept`` (p,) marks.
 
-    Raise InputError as :func:`fit_glm`.
+    The weights are scaled to mean 1.  The errors are the errors of :func:`fit_glm`.
     """
     w = design.weights[data.present]
     w = w / w.mean()
@@ -94,13 +99,13 @@ def deviance(design: SurveyDesign, data: Data, family: Family, kept: Bools) -> f
 
 
 def _information(Q: Floats, w: Floats, at: tuple[Floats, Floats, Floats]) -> Floats:
-    """Compute the information matrix A (module docstring) for the columns of Q."""
+    """Compute the information matrix A (module docstring) for the columns of Q.  ``at`` has mu, mu' and s."""
     _, slope, s = at
     return np.asarray(Q.T @ ((w * slope * s)[:, None] * Q))
 
 
 def _scores(data: Data, Q: Floats, w: Floats, at: tuple[Floats, Floats, Floats]) -> Floats:
-    """Compute the score w_i s_i (y_i - mu_i) q_i of each record (module docstring)."""
+    """Compute the score w_i s_i (y_i - mu_i) q_i of each record.  ``at`` has mu, mu' and s (module docstring)."""
     mu, _, s = at
     return np.asarray((w * s * (data.y - mu))[:, None] * Q)
 

@@ -85,14 +85,14 @@ def replicated(replication: Replicates, w: Floats, quantity: Quantity, domain: C
 
 
 def by_the_line(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tuple[Floats, Floats] | None:
-    """Compute what the estimation of the poverty line adds to the linearized values.
+    """Compute what the estimation of the poverty line adds to the linearized values of a poverty rate.
 
     Returns
     -------
     (float array (domains,), float array (n,)), or None
-        ``slope``, the density f(L) by domain, and ``z``, the linearized values of the line.  The caller adds
-        ``slope[d] * z`` to the linearized values of domain d.  The result is
-        None if the quantity has no estimated poverty line.
+        ``slope``, the density f(L) in each domain, and ``z``, the linearized values of the line.  The caller adds
+        ``slope[d] * z`` to the linearized values of domain d.  The result is None if the quantity has no estimated
+        poverty line.
     """
     if not (quantity.statistic == "poverty_rate" and quantity.distributional):
         return None

@@ -55,11 +55,11 @@ class Interval:
         return Combined(combined.estimate, combined.se, np.full(combined.se.shape, self.df))
 
     def limits(self, combined: Combined) -> tuple[Floats, Floats]:
-        """Return the limits of t intervals."""
+        """Return the lower and the upper limits of t intervals, (D,) each."""
         return interval(self.known_df(combined), self.level)
 
     def count_limits(self, combined: Combined) -> tuple[Floats, Floats]:
-        """Limits of counts: t limits, with 0 in place of a negative limit.
+        """Return limits of counts, (D,) each: the limits of t intervals, but 0 if the lower limit is negative.
 
         Limits on the log scale would be useless with few degrees of freedom, where t is large: 14 persons with standard
         error 10 and one degree of freedom would have an upper limit of 165,000.
@@ -78,7 +78,8 @@ class Interval:
         - asin: the limits "mean" of arcsin(sqrt(p)), transformed back;
         - beta: Clopper and Pearson's limits with n_eff (t_n-1 / t)^2 records (Korn & Graubard 1998, section 3);
         - wilson: the p_0 with |p - p_0| <= t sqrt(p_0 (1 - p_0) / n_eff) (Franco et al. 2019, section 2);
-        - likelihood: the p_0 with 2 n_eff KL(p, p_0) <= t^2 (Rao and Scott's scaled likelihood).
+        - likelihood: the p_0 with 2 n_eff [p log(p / p_0) + (1 - p) log((1 - p) / (1 - p_0))] <= t^2 (Rao and Scott's
+          scaled likelihood).
 
         A share of 0 or 1 has standard error 0, but is not known exactly.  By every method, its limits are those of
         Clopper & Pearson (1934) with n min(1, (t_n-1 / t)^2) records.  A share between 0 and 1 with standard error 0 is
@@ -87,6 +88,7 @@ class Interval:
         Parameters
         ----------
         combined : Combined
+            Estimated shares, with standard errors and degrees of freedom.
         n : float array (D,)
             Numbers of records.
         default : str
@@ -115,7 +117,7 @@ class Interval:
         return np.where(extreme, least, low), np.where(extreme, most, high)
 
     def difference_limits(self, first: Combined, n: Floats, second: Combined, other_n: Floats) -> tuple[Floats, Floats]:
-        """Compute confidence limits of the difference of two shares from the limits of each share.
+        """Compute lower and upper confidence limits of differences of two shares, (D,) each, from the shares' limits.
 
         With d = p_1 - p_2 and the limits l_k, u_k of p_k (:meth:`share_limits`, "xlogit"):
         d - sqrt((p_1 - l_1)^2 + (u_2 - p_2)^2) and d + sqrt((u_1 - p_1)^2 + (p_2 - l_2)^2)  (Newcombe 1998, method 10,
@@ -123,12 +125,10 @@ class Interval:
 
         Parameters
         ----------
-        first : Combined
-        n : float array (D,)
-            Numbers of records behind the first share.
-        second : Combined
-        other_n : float array (D,)
-            Numbers of records behind the second share.
+        first, second : Combined
+            The shares p_1 and p_2 of D differences.
+        n, other_n : float array (D,)
+            Numbers of records behind p_1 and behind p_2.
         """
         p, q = first.estimate, second.estimate
         low, high = self.share_limits(first, n, "xlogit")
@@ -189,9 +189,10 @@ def _likelihood(p: float, n_eff: float, t: float) -> tuple[float, float]:
 def overlap(low: ArrayLike, high: ArrayLike, other_low: ArrayLike, other_high: ArrayLike) -> Floats:
     """Compute the overlap of two confidence intervals.
 
-    The overlap is the length of the intersection divided by the length of each interval, averaged over both intervals.
-    It is 1 for equal intervals, and negative for disjoint intervals, in proportion to their distance (Karr et al. 2006,
-    in the form of Snoke et al. 2018).  It is NaN if an interval has length 0.
+    Let I be the length of the intersection, and L_1 and L_2 the lengths of the intervals.  The overlap is
+    (I / L_1 + I / L_2) / 2.  For disjoint intervals, I is minus the distance between them, so the overlap is negative
+    (Karr et al. 2006, in the form of Snoke et al. 2018).  It is 1 for equal intervals, and NaN if an interval has
+    length 0.
 
     Parameters
     ----------

@@ -32,12 +32,14 @@ STEP = 1e-20  # imaginary step of a derivative: exact to rounding (Squire & Trap
 class JointEstimates:
     """Estimates of p quantities with their covariance matrix, from one design or from m synthetic data sets.
 
-    The combined covariance is the mean over the data sets, plus 1 / m times the covariance between the data sets, plus
-    the covariance due to the noise that all data sets share.
+    The combined covariance matrix is the mean of the m covariance matrices, plus 1 / m times the covariance matrix of
+    the estimates between data sets.  If the data sets come from noisy tables (tables of counts with noise for
+    differential privacy), the covariance matrix due to the noise, which all data sets share, is added.
 
     Attributes
     ----------
     names : tuple of str (p,)
+        Names of the quantities.
     estimates : float array (m, p)
         Estimates in each data set.
     covariances : float array (m, p, p)
@@ -45,7 +47,7 @@ class JointEstimates:
     degf : float
         Degrees of freedom of the design.
     redrawn : float array (R, p), optional
-        Estimates from one data set with the noise of the noisy tables redrawn R times.
+        Estimates from R simulations of one data set as if the noise in the noisy tables had other values.
     records : float array (p,), optional
         Number of records behind each share, and NaN for other estimates.  The interval of a share of 0 or 1 depends on
         this number, as in :func:`surveysynth.estimate`.
@@ -76,7 +78,7 @@ class JointEstimates:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """Table of the estimates: ``name, estimate, se, df, ci_low, ci_high``, with 95% t intervals."""
+        """Table of the estimates: ``name, estimate, se, df, ci_low, ci_high``, with 95% intervals."""
         return self.intervals()
 
     def intervals(self, level: float = 0.95, df: float | None = None) -> pd.DataFrame:
@@ -265,15 +267,15 @@ def joint_estimates(
     denominator: str | None = None,
     missing: Missing = "fail",
 ) -> JointEstimates:
-    """Estimate the cells of a table with their covariance matrix, for all statistics except quantiles.
+    """Estimate statistics in all cells of a table, with the covariance matrix of the estimates.
 
     The covariances come from linearized values or from replicate weights (R's ``svyby(covmat=TRUE)``).
 
     Parameters
     ----------
     design, outcome, by, statistic, denominator, missing
-        See :func:`surveysynth.estimate`.  There are estimates for cells only, not for margins, and no quantiles.
-        The poverty line is always estimated.
+        See :func:`surveysynth.estimate`.  There are estimates for cells, not for margins, and all statistics except
+        quantiles.  The poverty line is always estimated.
 
     Returns
     -------
@@ -311,7 +313,10 @@ def jointly(
     synthesized: Sequence[str] = (),
     redrawn: Sequence[SurveyDesign] = (),
 ) -> JointEstimates:
-    """Compute :func:`joint_estimates` for m synthetic designs.  For the arguments see :func:`.tables.tabulate`."""
+    """Make the estimates of :func:`joint_estimates` from m synthetic designs, as one object.
+
+    ``synthesized`` and ``redrawn`` are as in :func:`.tables.tabulate`.
+    """
     check_designs(designs)
     statistics, outcomes, names = as_list(statistic), as_list(outcome), as_list(by)
     if "quantile" in statistics:
@@ -340,7 +345,10 @@ def jointly(
 
 
 def with_covariance(design: SurveyDesign, asked: Sequence[Quantity], cells: Partition) -> tuple[Floats, Floats]:
-    """Return the p estimates from one design, for each quantity in each cell, and their covariance matrix (p, p)."""
+    """Return the p estimates from one design, and their covariance matrix (p, p).
+
+    The estimates are the first quantity in each cell, then the second quantity in each cell, and so on.
+    """
     domains, parts, estimates = len(cells.labels), [], []
     for quantity in asked:
         domain = present(quantity, cells)
@@ -361,7 +369,7 @@ def with_covariance(design: SurveyDesign, asked: Sequence[Quantity], cells: Part
 
 
 def _names(quantity: Quantity, every: Sequence[Quantity], cells: Partition) -> list[str]:
-    """Name the estimates of a quantity in each cell, so that each name differs from the names of other quantities."""
+    """Return names for the estimates of a quantity in all cells, which differ from the names for other quantities."""
     parts = [("statistic", quantity.statistic), ("outcome", quantity.outcome), ("category", quantity.category)]
     own = [value for name, value in parts if len({getattr(other, name) for other in every}) > 1]
     rows = cells.labels.itertuples(index=False, name=None)

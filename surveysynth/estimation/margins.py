@@ -33,10 +33,11 @@ def predictive_margins(
     """Estimate the mean of an outcome by group, adjusted for predictors (R's ``svypredmeans``).
 
     Each category k of ``group`` is assigned to all records in turn, and the predictions are averaged:
-    theta_k = sum w_i mu(x_i(k)'b) / sum w_i.  Here w_i is the weight of record i, x_i(k) are its predictors in category
-    k, b are the coefficients and mu is the inverse link.  The variance has two parts.  The first is the variance of the
-    mean of the predictions, with the coefficients taken as known.  The second is due to the coefficients: d' V d with
-    d = sum w_i mu' x_i(k) / sum w_i, where V is the covariance matrix of the coefficients.
+    theta_k = sum w_i mu(x_i(k)'b + o_i) / sum w_i.  Here w_i is the weight of record i, x_i(k) are its predictors in
+    category k, o_i is its offset, b are the coefficients and mu is the inverse link.  The variance has two parts.  The
+    first is the variance of the mean of the predictions, with the coefficients taken as known.  The second is due to
+    the coefficients: d' V d with d = sum w_i mu'_i x_i(k) / sum w_i, where mu'_i is the derivative of mu for record i,
+    and V the covariance matrix of the coefficients.
 
     Source: Graubard & Korn 1999, section 3.
 
@@ -76,7 +77,10 @@ def margins(
     designs: Sequence[SurveyDesign], formula: str, group: str, family: Family = "gaussian", *,
     offset: str | None = None, missing: str = "fail", redrawn: Sequence[SurveyDesign] = (),
 ) -> JointEstimates:  # fmt: skip
-    """Compute :func:`predictive_margins` for each of m synthetic designs."""
+    """Make the estimates of :func:`predictive_margins` from m synthetic designs, as one object.
+
+    ``redrawn`` is as in :func:`surveysynth.estimation.tables.tabulate`.
+    """
     check_designs(designs)
     outcome, names = parsed(formula)
     if not isinstance(group, str):

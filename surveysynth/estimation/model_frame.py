@@ -120,7 +120,10 @@ class Data:
 
 
 def parsed(formula: str) -> tuple[Factor, list[str]]:
-    """Return the outcome of a formula, and all columns in the formula.  Raise InputError for an unsuitable formula."""
+    """Return the outcome of a formula as a formulaic factor, and the names of all columns in the formula.
+
+    Raise InputError for an unsuitable formula.
+    """
     if not isinstance(formula, str):
         raise InputError("formula must be text such as 'income ~ age + region'")
     refuse_commas(formula)
@@ -187,7 +190,10 @@ def data_of(
     design: SurveyDesign, formula: str, outcome: Factor, names: list[str], family: Family, offset: str | None,
     missing: str,
 ) -> Data:  # fmt: skip
-    """Evaluate a formula on a design.
+    """Evaluate a formula and an offset on a design.
+
+    ``outcome`` is the outcome as :func:`parsed` returns it, and ``names`` are all columns of the formula and the
+    offset.
 
     Raises
     ------
@@ -263,9 +269,9 @@ def _in_the_design(fitted: Bools, present: Bools) -> Bools:
 
 
 def _outcome(design: SurveyDesign, name: str, present: Bools, family: Family) -> tuple[Floats, tuple[object, ...]]:
-    """Return the values of an outcome and its categories.
+    """Return the values of an outcome in the records that ``present`` marks, and its two categories.
 
-    An outcome of two categories has the values 0 and 1.  The categories of a numeric outcome are empty.
+    An outcome of two categories has the values 0 and 1.  For a numeric outcome, there are no categories.
     """
     one_of(family, get_args(Family), "family")
     column = design.column(name)

@@ -129,7 +129,10 @@ def covariances(
     designs: Sequence[SurveyDesign], outcome: str | Sequence[str], *, missing: str = "fail",
     redrawn: Sequence[SurveyDesign] = (),
 ) -> JointEstimates:  # fmt: skip
-    """Compute :func:`population_covariances` for each of m synthetic designs."""
+    """Make the estimates of :func:`population_covariances` from m synthetic designs, as one object.
+
+    ``redrawn`` is as in :func:`surveysynth.estimation.tables.tabulate`.
+    """
     check_designs(designs)
     one_of(missing, ("fail", "drop"), "missing")
     names = as_list(outcome)

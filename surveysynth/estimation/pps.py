@@ -73,10 +73,10 @@ def _over_domains(blocks: Blocks, pi: Floats, z: Floats, domain: Codes, domains:
 
 @nb.njit(cache=True)
 def _add_pairs(joint: Floats, pi: Floats, z: Floats, domain: Codes, squares: bool, out: Floats) -> None:
-    """Add what every pair of records contributes to the variance in each domain to ``out``.
+    """Add the terms of all pairs of different records to the variances ``out`` (domains,).
 
-    With ``squares``, the variance is Sen, Yates and Grundy's, otherwise Horvitz and Thompson's.  z is 0 for a record
-    outside a domain.
+    With ``squares``, the variance is Sen, Yates and Grundy's, otherwise Horvitz and Thompson's.  In the variance of a
+    domain, z is 0 for records outside the domain.
     """
     for i in range(pi.size):
         for j in range(i):
@@ -190,7 +190,7 @@ def hajek_matrix(stratum: Codes, pi: Floats, Z: Floats) -> Floats:
 
 
 def brewer(stratum: Codes, pi: Floats, z: Floats, domain: Codes, domains: int) -> Floats:
-    """Compute the approximate variance of the total of z in each domain, as R's ``svydesign(pps = "brewer")``.
+    """Compute the approximate variance of the total of z in each domain that R's ``svydesign(pps="brewer")`` gives.
 
     The parameters are those of :func:`hajek`.  A stratum with a single unit adds 0.
     """

@@ -113,7 +113,7 @@ def check_statistics(statistics: Sequence[str], **given: object) -> None:
 
 
 def fitting(statistics: Sequence[str], **given: Any) -> dict[str, Any]:
-    """Select the arguments, among those given, that affect at least one of the statistics."""
+    """Return the given arguments that affect at least one of the statistics.  None and False count as not given."""
     values = {name: value for name, value in given.items() if not (value is None or value is False)}
     return {name: value for name, value in values.items() if not set(GOES_WITH[name]).isdisjoint(statistics)}
 
@@ -132,12 +132,13 @@ def quantities(
     interval: Interval = USUAL,
     empty: bool = False,
 ) -> list[list[Quantity]]:
-    """List the quantities of a table, by statistic and outcome.  There is one list for each design.
+    """List the quantities of a table: one list for each design, with a quantity for each statistic of each outcome.
 
-    ``inside`` marks the records of each design, (n,), that are checked for missing values.  Categories are those that
-    occur in the first ``m`` designs (default all).  With ``missing="drop"``, a record with a missing outcome or
-    denominator is left out of all quantities.  With "available", each quantity uses the records that have a value in
-    the columns of that quantity.  With ``empty``, proportions also include declared categories that no record has.
+    Proportions have a quantity for each category, and quantiles for each probability.  ``inside`` marks the records of
+    each design, (n,), that are used: only these are checked for missing values.  Categories are those that occur in the
+    first ``m`` designs (default all).  With ``missing="drop"``, a record with a missing outcome or denominator is left
+    out of all quantities except counts.  With "available", each quantity uses the records that have a value in the
+    columns of that quantity.  With ``empty``, proportions also include declared categories that no record has.
 
     Raises
     ------
@@ -232,7 +233,7 @@ def _statistic(
 
 
 def category_text(category: object) -> str:
-    """Write a category as text, because one column of a table holds numeric and text categories."""
+    """Return a category as text, because one column of a table holds numeric and text categories."""
     return f"{category:.15g}" if isinstance(category, (float, np.floating)) else str(category)
 
 
@@ -248,7 +249,7 @@ def check_quantiles(quantiles: Sequence[float] | float) -> list[float]:
 def _categories(
     designs: Sequence[SurveyDesign], outcomes: Sequence[str], inside: Sequence[Bools | None], empty: bool
 ) -> dict[str, list[object]]:
-    """Return the sorted categories of each outcome in any design.  With ``empty``, return all declared categories."""
+    """Return, for each outcome, the sorted categories that occur in some design or, with ``empty``, are declared."""
     found = {}
     for outcome in outcomes:
         parts = [

@@ -114,7 +114,7 @@ class Regression:
         return rao_scott(statistic, effects, self.coefficients.degf, "Rao-Scott working Wald test")
 
     def _positions(self, terms: Names) -> list[int]:
-        """Find the coefficients of some terms.  If ``terms`` is None, find all coefficients but the intercept."""
+        """Return the positions of the coefficients of some terms, by default of all terms but the intercept."""
         fitted = self._model.terms
         asked = [term for term in dict.fromkeys(fitted) if term != "Intercept"] if terms is None else as_list(terms)
         wanted = [_term(term, fitted) for term in asked]
@@ -231,7 +231,7 @@ def likelihood_ratio_test(
 
 
 def _term(term: str, terms: Sequence[str]) -> str:
-    """Return the name of a term in the fit; b:a is the same term as a:b.  Raise InputError for an unknown term."""
+    """Return the name of a term in ``terms``, such as a:b for "b:a".  Raise InputError for an unknown term."""
     for known in terms:
         if sorted(term.replace(" ", "").split(":")) == sorted(known.replace(" ", "").split(":")):
             return known
@@ -278,8 +278,8 @@ def regression(
     ------
     InputError
         The formula or the offset cannot be read or evaluated; a column is unknown; values are missing or infinite; the
-        outcome does not suit the family; predictors are collinear; predictors separate the two values of the outcome,
-        or zeros from other counts; there are more coefficients than records.
+        outcome does not suit the family; predictors are collinear; coefficients would be infinite, because predictors
+        separate the two values of the outcome, or zeros from other counts; there are more coefficients than records.
 
     Examples
     --------
@@ -306,13 +306,14 @@ def regressions(
 
     Data set l gives estimates b_l with covariance U_l.  The combined covariance is the mean of the U_l plus 1 / m times
     the covariance of the b_l (Hu, Savitsky & Williams 2022a, appendix A, coefficient by coefficient; Reiter &
-    Raghunathan 2007).  ``redrawn`` holds versions of the first data set with redrawn noise.  The covariance between
-    these versions is added.
+    Raghunathan 2007).  ``redrawn`` holds versions of the first data set, simulated again as if the noise in the noisy
+    tables had other values.  The covariance of the coefficients over these versions is added.
 
     Raises
     ------
     InputError
-        An error of :func:`regression`; there is no data set; data sets have different coefficients.
+        An error of :func:`regression`; there is no data set; data sets have different coefficients, which cannot be
+        averaged.
     """
     one_of(family, get_args(Family), "family")
     one_of(missing, ("fail", "drop"), "missing")

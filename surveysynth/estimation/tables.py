@@ -1,4 +1,11 @@
-"""Tables of estimates, one row for each estimate, with all cells and margins of some variables, and the total."""
+"""Tables of estimates, one row for each estimate, with all cells and margins of some variables, and the total.
+
+A cell is a combination of the categories of all ``by`` variables.  A margin is a combination of the categories of some
+of them, over all categories of the other variables.  Cells, margins and the whole population are the domains of a
+table.  Functions for m synthetic data sets also take ``redrawn`` data sets: versions of the first data set, simulated
+again as if the privacy noise in the counts behind it had other values.  The variance of an estimate over these
+versions is the variance due to that noise (:mod:`surveysynth.estimation.combining`).
+"""
 
 from __future__ import annotations
 
@@ -39,11 +46,12 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Partition:
-    """The domains that one subset of the ``by`` variables defines.
+    """The domains that one subset of the ``by`` variables defines, and the domain of each of n records.
 
-    All partitions of a design have the same cells, the smallest domains.  ``labels`` has one row for each domain, with
-    ``TOTAL`` in the columns that are summed over.  ``cell`` gives the cell of each of n records.  ``cell_domain`` gives
-    the domain of each cell, as a row number in ``labels``.  A value of -1 means no cell or no domain.
+    ``labels`` has one row for each domain.  It has one column for each ``by`` variable, with "all" for variables that
+    are not in the subset.  ``cell`` gives the cell of each record, (n,), and ``cell_domain`` the domain of each cell,
+    as a row number in ``labels``.  If ``cell_domain`` is None, ``cell`` gives the domain of each record.  A value of -1
+    means no cell or no domain.
     """
 
     labels: pd.DataFrame
@@ -58,7 +66,7 @@ class Partition:
         return np.append(self.cell_domain, -1)[self.cell]
 
     def same_domains(self, other: Partition) -> bool:
-        """Return True if another data set has the same domains.  The categories 1 and 1.0 are equal."""
+        """Return True if both partitions have the same domains in the same order.  Categories 1 and 1.0 are equal."""
         return bool(self.labels.to_numpy(dtype=object).tolist() == other.labels.to_numpy(dtype=object).tolist())
 
 
@@ -92,10 +100,11 @@ def estimate(
     by : str or list of str, optional
         Variables of the table, which has all cells, all margins and the total.  A margin has the
         label "all".  By default there is only the estimate for the whole population.
-    statistic : one or a list of
-        "mean", "total", "count" (the estimated number of population units), "proportion" (the share of each category of
-        the outcome), "ratio", "quantile", "variance" (R's ``svyvar``), "gini", "quintile_share_ratio" (S80/S20) and
-        "poverty_rate" (the share below the poverty line): :mod:`surveysynth.estimation.inequality` has the formulas.
+    statistic : str or list of str
+        One or several of "mean", "total", "count" (the estimated number of population units), "proportion" (the share
+        of each category of the outcome), "ratio", "quantile", "variance" (R's ``svyvar``), "gini",
+        "quintile_share_ratio" (S80/S20) and "poverty_rate" (the share below the poverty line):
+        :mod:`surveysynth.estimation.inequality` has the formulas.
     denominator : str, optional
         Numeric column for ratios.  A ratio is the total of the outcome divided by the total of this column.
     quantiles : float or list of float, optional
@@ -107,45 +116,54 @@ def estimate(
         A condition, ``lambda f: f.age >= 65``, or a column of True and False.  Records that meet the condition are a
         domain of the whole design (R's ``subset``).  A record with a missing value does not meet the condition.
     deff : {False, True, "replace"}
-        Add a column ``deff`` of design effects for means, proportions, totals and ratios.  The comparison is with a
-        simple random sample without (True) or with replacement (R's ``deff=``).  The design effects of m data sets are
-        averaged.
+        Add a column ``deff`` of design effects for means, proportions, totals, ratios, and poverty rates with a given
+        poverty line.  The comparison is with a simple random sample without replacement (True) or with replacement
+        ("replace"), as with R's ``deff=``.
     estimator : {"auto", "samplics", "onepass", "replicates", "survey"}
-        "auto" is "replicates" if the design has replicate weights.  Otherwise "auto" is "samplics" if samplics supports
-        the design and the statistic and takes less than a second, and else "onepass".  "survey" is R's package, for
-        comparison (:mod:`surveysynth.r`).  ``frame.attrs["estimator"]`` names the estimator that was used.
+        "auto" is "replicates" if the design has replicate weights.  Otherwise "auto" is "samplics" (the Python package)
+        if samplics supports the design and the statistic and takes less than a second, and else "onepass" (the code of
+        this package).  "survey" is R's package, for comparison (:mod:`surveysynth.r`).  ``frame.attrs["estimator"]``
+        names the estimator that was used.
     missing : {"fail", "drop", "available"}
-        Treatment of missing values.  "drop" leaves out records with any missing outcome or denominator, for all
-        outcomes (R's ``svymean(~a + b, na.rm = TRUE)``).  "available" uses all values of each outcome.  With "drop" and
-        "available", the records that are used are a domain of the whole design, and counts are of all records.  Records
-        with a missing ``by`` column are in no cell of that column, but are included in the rows "all" over that column
-        (as in R's ``svymean`` over all records, unlike the sum of the rows of ``svyby``).  A warning gives the number
-        of such records.
+        Treatment of missing values.  "fail" raises InputError for a missing outcome, denominator or ``by`` variable.
+        "drop" leaves out records with any missing outcome or denominator, for all outcomes (R's
+        ``svymean(~a + b, na.rm = TRUE)``).  "available" uses, for each outcome, all records with a value of that
+        outcome.  With "drop" and "available", the records that are used are a domain of the whole design, and counts
+        are of all records.  Records with a missing value of a ``by`` variable are in no category of this variable, but
+        are included where it is "all" (as in R's ``svymean`` over all records, unlike the sum of the rows of
+        ``svyby``).  A warning gives the number of such records.
     level : float
         Level of the intervals.
     df : float, optional
-        Degrees of freedom of the intervals, in place of the domain's.  ``numpy.inf`` gives normal intervals.
+        Degrees of freedom of all intervals, instead of the degrees of freedom of each domain.  ``numpy.inf`` gives
+        normal intervals.
     interval : {"xlogit", "mean", "asin", "beta", "wilson", "likelihood"}, optional
         Method for proportions and poverty rates, and for the shares behind quantiles
         (:class:`surveysynth.estimation.intervals.Interval`).
     empty : bool
-        True if cells without records have rows, for every combination of the categories of the ``by`` columns.  The
-        declared categories of a categorical column count, also those that no record has.  The same holds for the
-        categories of proportions.
+        True: the table also has rows for cells and margins without records, so that every combination of the
+        categories of the ``by`` columns has a row.  The categories of a pandas Categorical column are all categories of
+        its type, also those that no record has.  The same holds for the categories of proportions.
 
     Returns
     -------
     pandas.DataFrame
         Columns ``<by...>, statistic, outcome, estimate, se, df, ci_low, ci_high, n``.  If there are proportions,
         ``category`` follows the outcome (as text, empty for other statistics), and if there are quantiles, ``prob``.
-        Standard errors are Taylor-linearized or from replicate weights.  df is the number of PSUs minus the number of
-        strata with records of the domain, as R's ``degf`` of a subset.  A domain in a single PSU has df 0 and no
-        interval.  n is the number of records.  Intervals are t intervals, by default of 95%: on the logit scale for
-        proportions and poverty rates (R's ``svyciprop(method="xlogit")``, also with replicate weights), and Woodruff's
-        for quantiles (R's ``svyquantile``).  A share of 0 or 1 has standard error 0, and by every method its interval
-        is Clopper and Pearson's.  ``frame.attrs["labels"]`` has the design's labels of outcomes and ``by`` columns,
-        ``attrs["missing"]`` the rule for missing values, and ``attrs["without"]`` the number of records without a
-        category, for each ``by`` column that has such records.
+        n is the number of records.
+
+        Standard errors are Taylor-linearized or from replicate weights.  df is the number of PSUs with records of the
+        domain minus the number of strata with such records, or the rank of the replicate weights of the domain minus 1,
+        as R's ``degf`` of a subset.  A domain in a single PSU has df 0 and no interval.
+
+        Intervals are t intervals, by default of 95%: on the logit scale for proportions and poverty rates (R's
+        ``svyciprop(method="xlogit")``, also with replicate weights), and Woodruff's for quantiles (R's
+        ``svyquantile``).  A share of 0 or 1 has standard error 0, and by every method its interval is Clopper and
+        Pearson's.
+
+        ``frame.attrs["labels"]`` has the design's labels of outcomes and ``by`` columns,
+        ``attrs["missing"]`` the argument ``missing``, and ``attrs["without"]``, for each ``by`` column with missing
+        values, the number of records without a category.
 
     Raises
     ------
@@ -199,11 +217,12 @@ def tabulate(
     interval: Interval = USUAL,
     empty: bool = False,
 ) -> pd.DataFrame:
-    """Estimate by domain (:func:`estimate`) from m synthetic designs, combined by the partial-synthesis rule.
+    """Make the table of :func:`estimate` from m synthetic designs, combined by :func:`.combining.combine`.
 
     All designs have the same values in the ``by`` columns, in any order of the records, except in columns that are
-    ``synthesized``.  ``count_designs`` hold the records of the ``designs`` with the weights for counts.  ``redrawn``
-    holds versions of the first design with redrawn noise.  The variance between these versions is added.
+    ``synthesized``.  ``count_designs`` have the records of the ``designs``, with the weights, strata and PSUs that
+    counts need.  ``redrawn`` holds versions of the first design with other noise (module docstring).  The variance of
+    the estimates over these versions is added.  Design effects are means over the m designs.
     """
     check_designs(designs)
     one_of(deff, (False, True, "replace"), "deff")
@@ -264,7 +283,10 @@ def _mean_design_effects(
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class Estimand:
-    """One quantity in one design, to be estimated in the domains of several partitions that have the same cells."""
+    """One quantity in one design, to be estimated in the domains of several partitions.
+
+    All these partitions have the cells of ``partition``.  ``domains`` is the number of domains of a partition.
+    """
 
     estimator: str
     design: SurveyDesign
@@ -273,7 +295,7 @@ class Estimand:
 
     @cached_property
     def _moments(self) -> CellMoments | None:
-        """Sums by cell for all partitions, or None if the estimates do not follow from such sums."""
+        """Sums by cell, which serve all partitions, or None if the estimates do not follow from such sums."""
         cell_domain = self.partition.cell_domain
         if cell_domain is None or self.estimator != "onepass" or not RecordMoments.suit(self.design, self.quantity):
             return None
@@ -316,7 +338,11 @@ def _rows(
     files: Sequence[Estimand], noise: Sequence[Estimand], same: Sequence[Partition], statistics: Sequence[str],
     interval: Interval,
 ) -> tuple[pd.DataFrame, list[Estimates]]:  # fmt: skip
-    """Return the rows of a table for one quantity and one partition, and the estimates of each data set."""
+    """Return the rows of a table for one quantity and one partition, and the estimates from each data set.
+
+    ``files`` has the quantity in each of m data sets, ``noise`` in each redrawn data set.  ``same`` has the partitions
+    of the m data sets, then those of the redrawn data sets.
+    """
     m, domains = len(files), len(same[0].labels)
     results = [each.in_domains(own, domains) for each, own in zip(files, same[:m], strict=True)]
     sizes = [each.records_and_degf(own, domains) for each, own in zip(files, same[:m], strict=True)]
@@ -328,7 +354,7 @@ def _rows(
 
 
 def _every(estimands: Sequence[Estimand], partitions: Sequence[Partition], domains: int) -> Floats | None:
-    """Compute the estimates from R data sets with redrawn noise: (R, domains).  Return None if R is 0."""
+    """Compute the estimates from R redrawn data sets: (R, domains).  Return None if R is 0."""
     if not estimands:
         return None
     return np.array([each.alone(own, domains) for each, own in zip(estimands, partitions, strict=True)])
@@ -337,10 +363,11 @@ def _every(estimands: Sequence[Estimand], partitions: Sequence[Partition], domai
 def about_missing(
     designs: Sequence[SurveyDesign], by: Sequence[str], missing: str, inside: Sequence[Bools | None]
 ) -> dict[str, Any]:
-    """Return the rule for missing values, and the number of records without a category in each ``by`` column.
+    """Return the attributes ``missing`` (the argument) and ``without`` of a table.
 
-    If data sets differ, the number is that of the data set with the most such records.  If there are such records, a
-    warning gives their number for each column.
+    ``without`` gives the number of records without a category, for each ``by`` column with such records.  If data sets
+    differ, the largest number is given.  A warning then gives the same numbers.  ``inside`` marks the records of each
+    data set that count, (n,), or is None for all records.
     """
     without = {}
     for name in by if missing != "fail" else ():
@@ -360,7 +387,7 @@ def about_missing(
 def headings(
     labels: dict[str, str], outcomes: Sequence[str], by: Sequence[str], denominator: str | None
 ) -> dict[str, str]:
-    """Collect the labels (texts for readers) of the outcomes, ratios and ``by`` columns of a table."""
+    """Return the labels (texts for readers) of the outcomes, ratios and ``by`` columns of a table, by name."""
     found = {name: labels[name] for name in (*outcomes, *by) if name in labels}
     if denominator is not None:
         for outcome in outcomes:
@@ -388,7 +415,7 @@ def records_of(domain: NDArray[np.intp], domains: int) -> NDArray[np.intp]:
 
 
 def least_degf(designs: Sequence[SurveyDesign], domain: Sequence[NDArray[np.intp]], domains: int) -> Floats:
-    """Return the smallest degrees of freedom of each domain in any data set: (domains,)."""
+    """Return, for each domain, the smallest degrees of freedom over the data sets: (domains,)."""
     return np.min([degrees_of_freedom(d, inside, domains) for d, inside in zip(designs, domain, strict=True)], axis=0)
 
 
@@ -405,8 +432,10 @@ def columns_of(
 ) -> pd.DataFrame:
     """Make the rows of a table for one quantity in the domains of one partition, combined over m data sets.
 
-    ``results`` has the estimates of each data set.  ``n`` and ``degf`` (domains,) are the smallest number of records
-    and the smallest degrees of freedom in any data set.  ``noise`` has estimates with redrawn noise.
+    ``results`` has the estimates from each data set.  For each domain, ``n`` and ``degf`` (domains,) are the smallest
+    number of records and the smallest degrees of freedom over the data sets.  ``noise`` (R, domains) has the estimates
+    from R redrawn data sets.  ``statistics`` are all statistics of the table: they decide whether it has the columns
+    ``category`` and ``prob``.  ``contrast`` is the text of that column in a table of differences, and otherwise empty.
     """
     part = labels.copy()
     part["statistic"], part["outcome"] = quantity.statistic, quantity.outcome
@@ -443,7 +472,7 @@ def combined_of(
     Raises
     ------
     InputError
-        An estimate or its variance overflows.
+        An estimate or its variance is too large for a floating-point number.
     """
     q, u = np.array([r.estimate for r in results]), np.array([r.variance for r in results])
     if np.isinf(q).any() or np.isinf(u).any():
@@ -458,9 +487,9 @@ def combined_of(
 
 
 def _known_in_most(u: Floats) -> Floats:
-    """Replace missing variances of a quantile by the mean variance in the other data sets: (m, D).
+    """Replace missing variances of a quantile (m, D) by the mean variance of the domain over the other data sets.
 
-    Nothing is replaced if the variance is missing in half or more of the m data sets.
+    In a domain whose variance is missing in half or more of the m data sets, nothing is replaced.
     """
     known = ~np.isnan(u)
     many = 2 * known.sum(axis=0) > len(u)
@@ -469,7 +498,7 @@ def _known_in_most(u: Floats) -> Floats:
 
 
 def _without_rounding(estimates: Floats) -> Floats:
-    """Make the estimates (m, D) of a domain exactly equal if they agree up to rounding in all data sets."""
+    """Make the m estimates of a domain exactly equal if they differ only by rounding.  The estimates are (m, D)."""
     return np.where(np.ptp(estimates, axis=0) <= FIXED * np.abs(estimates[0]), estimates[0], estimates)
 
 
@@ -501,11 +530,11 @@ def shared_partitions(
 ) -> list[tuple[Partition, ...]]:
     """Partition the records of all designs into the same domains, once for each subset of the ``by`` columns.
 
-    Return one tuple for each subset, with the partitions of the ``designs`` and then those of the ``redrawn`` designs.
-    Raise InputError if the domains of designs differ.  A domain may be empty in some designs only if a ``by`` column is
-    ``synthesized``, or if ``inside`` gives a filter.  A record of a redrawn design is in no domain if the other designs
-    do not have its domain.  All redrawn designs have the records of the first design, or all have the same subset of
-    these records.
+    Return one tuple for each subset, with the partitions of the ``designs`` and then the partitions of the ``redrawn``
+    designs.  If a ``by`` column is ``synthesized``, or if ``inside`` marks the records of a condition, the domains are
+    all that occur in some design.  Otherwise, designs with different domains raise InputError, with ``who`` in its
+    message.  A record of a redrawn design is in no domain if the ``designs`` do not have its domain.  All redrawn
+    designs have the records of the first design, or all have the same subset of these records.
     """
     if set(by) & set(synthesized) or any(there is not None for there in inside):
         columns = {name: pd.concat([design.column(name) for design in designs], ignore_index=True) for name in by}
@@ -528,7 +557,10 @@ def shared_partitions(
 
 
 def _united(partitions: Sequence[Partition], m: int, rank: dict[str, dict[object, int]]) -> tuple[Partition, ...]:
-    """Give the partitions of several data sets the same domains: all that occur in the first m data sets, sorted."""
+    """Give the partitions of several data sets the same domains: all that occur in the first m data sets, sorted.
+
+    ``rank`` gives the position of each category of each ``by`` column in the sorted list.
+    """
     if not rank:
         return tuple(Partition(pd.DataFrame(index=range(1)), p.domain) for p in partitions)
     every = pd.concat([p.labels for p in partitions[:m]], ignore_index=True).drop_duplicates()
@@ -550,7 +582,7 @@ def _renumbered(partition: Partition, number: dict[tuple[object, ...], int]) -> 
 def with_empty_domains(
     partitions: Sequence[tuple[Partition, ...]], levels: dict[str, list[object]]
 ) -> list[tuple[Partition, ...]]:
-    """Extend the partitions of :func:`shared_partitions` by a domain for every combination of the ``levels``."""
+    """Extend the partitions of :func:`shared_partitions` to a domain for every combination of the ``levels``."""
     subsets = [subset for size in range(len(levels), -1, -1) for subset in combinations(levels, size)]
     complete = []
     for same, subset in zip(partitions, subsets, strict=True):
@@ -561,7 +593,9 @@ def with_empty_domains(
 
 
 def filtered(designs: Sequence[SurveyDesign], where: Where, again: Sequence[SurveyDesign] = ()) -> list[Bools | None]:
-    """Mark the records of each data set that meet a condition, (n,).  Return None for each if there is no condition.
+    """Return marks (n,) of the records that meet a condition, for each of ``designs`` and then of ``again``.
+
+    If there is no condition, return None for each of them.
 
     Raises
     ------
@@ -581,9 +615,10 @@ def partitions_of(
 ) -> list[Partition]:
     """Partition the records of a design by each subset of the ``by`` columns, from all columns to none (the total).
 
-    Records that ``inside`` does not mark have the domain -1.  A record of weight 0 also has the domain -1, unless the
-    design has replicate weights and the cell of the record has a record of positive weight.  Unless ``missing="fail"``,
-    a record with a missing value in a column is in no domain by that column, but is in the margins over that column.
+    Records that ``inside`` does not mark have the domain -1.  A record of weight 0 also has the domain -1, unless it
+    has a positive weight in some replicate and its cell has a record of positive weight.  With ``missing="fail"``, a
+    missing value in a column raises InputError.  Otherwise a record with such a value is in no category of that column,
+    but is in the margins over that column.
     """
     if len(set(by)) < len(by):
         raise InputError(f"by names a column twice: {by}")

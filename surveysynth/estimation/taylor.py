@@ -118,8 +118,8 @@ def _stage_variances(
 ) -> Floats:
     """Compute the variance contribution of one stage: (domains,).
 
-    The sums use only pairs of a unit and a domain that have records.  The other units of a stratum have z = 0, and only
-    their number matters.
+    ``share`` has the product of the sampling fractions above each stratum.  Only pairs of a unit and a domain with
+    records are added up.  The other units of a stratum have z = 0, and only their number matters.
     """
     n_h, f_h = stage.sampled, stage.fraction
     unit = stage.unit
@@ -154,7 +154,10 @@ def _stage_variances(
 
 
 def pairs(a: Codes, b: Codes, size_a: int, size_b: int) -> tuple[Codes, Codes, Codes]:
-    """Find the pairs of codes that occur.  Return their first codes, second codes, and each record's pair number."""
+    """Find the pairs (a_i, b_i) that occur.  Return the a of each pair, the b of each pair, and each record's pair.
+
+    A record's pair is given by its position among the pairs.  ``size_a`` and ``size_b`` are the numbers of codes.
+    """
     pair, number = occurring(a * size_b + b, size_a * size_b)
     return pair // size_b, pair % size_b, number
 
@@ -168,7 +171,8 @@ def multistage_matrix(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_
 def deviations(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | None = None) -> Floats:
     """Compute deviations whose squares add up to the variances of the sums of the columns of Z.
 
-    A deviation is the sum of Z within a sampling unit, minus the mean of the stratum, times a factor.
+    A deviation is the sum of Z within a sampling unit, minus the mean of these sums in the stratum, times a factor.
+    ``present`` is as in :func:`.variance.covariance`.
 
     Returns
     -------

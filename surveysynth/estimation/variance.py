@@ -50,8 +50,9 @@ def variances(
     domain : int array (n,)
         Domain of each record, 0 to ``domains - 1``; -1 for a record outside all of them.
     shared : (float array (domains,), float array (n,)), optional
-        A slope for each domain, and a further linearized value of all records, such as of an estimated poverty line.
-        Slope times further value is added to z.
+        Slopes s_d and linearized values t_i of a quantity that is estimated from all records: the poverty line
+        (:func:`.inequality.by_the_line`).  The variance in domain d is then the variance of the sum, over all records,
+        of s_d t_i plus z_i if record i is in d.
     """
     if shared is not None:
         slope, further = shared
@@ -81,9 +82,9 @@ def covariance(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | Non
     Z : float array (n, p)
         Linearized, weighted values, one column for each quantity.
     present : bool array (n,), optional
-        Marks of the records in the estimates.  Z is 0 for the others.  Under ``lonely_psu="average"`` and "adjust",
-        only strata with marked records count, as in R.  With calibrated weights the marks have no effect, because the
-        residuals of the other records are not 0.
+        True for the records on which the estimates are based.  Z is 0 for the others.  Under ``lonely_psu="average"``
+        and "adjust", only strata with such records count, as in R.  With calibrated weights this argument has no
+        effect, because the residuals of the other records are not 0.
 
     Returns
     -------
@@ -95,7 +96,7 @@ def covariance(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | Non
 
 
 def _covariance(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | None = None) -> Floats:
-    """Compute :func:`covariance` without the regression on auxiliary variables for calibrated weights."""
+    """Compute the covariance matrix of :func:`covariance` as if the weights were not calibrated."""
     if design.pps == "hajek":
         return pps.hajek_matrix(design.stages[0].stratum, _pi(design), Z)
     if design.pps == "brewer":
@@ -112,8 +113,9 @@ def _covariance(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | No
 def degrees_of_freedom(design: SurveyDesign, domain: Codes, domains: int) -> Floats:
     """Compute the degrees of freedom of each domain: (domains,).
 
-    The degrees of freedom are the number of PSUs minus the number of strata that have records of the domain, or the
-    rank of the replicate weights of these records minus 1, as R's ``degf`` of a subset.
+    The degrees of freedom are the number of PSUs with records of the domain minus the number of strata with such
+    records (R's ``degf`` of a subset).  If the design has replicate weights, they are the rank of the replicate weights
+    of the domain's records minus 1.
     """
     if design.replication is not None:
         order = np.argsort(domain, kind="stable")
@@ -125,7 +127,7 @@ def degrees_of_freedom(design: SurveyDesign, domain: Codes, domains: int) -> Flo
     first = design.stages[0]
 
     def occupied_groups(groups: Codes) -> Codes:
-        """Count the groups that have records of each domain: (domains,)."""
+        """Count, for each domain, the groups that have records of the domain: (domains,)."""
         size = int(groups.max()) + 1
         if size == len(groups):  # every group has one record
             return np.bincount(domain[inside], None, domains)

@@ -37,8 +37,8 @@ def wide(table: pd.DataFrame, across: str, show: str | Sequence[str] = ("estimat
     Raises
     ------
     InputError
-        ``table`` is not a DataFrame; ``across`` or ``show`` names an unknown column; an estimate or a column would
-        occur twice.
+        ``table`` is not a DataFrame; ``across`` or ``show`` names an unknown column; two rows of ``table`` would go to
+        the same place, or two columns would have the same name.
 
     Examples
     --------

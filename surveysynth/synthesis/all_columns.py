@@ -23,11 +23,12 @@ def written_out(
     design: SurveyDesign, formula: Any, public: Sequence[str] | None, epsilon: float | None, delta: float | None,
     outcomes: Mapping[str, Outcome] | None,
 ) -> Any:  # fmt: skip
-    """Write out the predictors of formulas whose right-hand side is a dot.
+    """Return formulas with the names of the predictors in place of a dot on the right-hand side.
 
-    A dot stands for the public columns and the earlier outcomes.  A column is left out if the cells of its noisy table
-    would have too few records, on average fewer than ``WORTH`` standard deviations of the noise.  Columns with the most
-    levels are left out first.  The choice depends on public numbers only.
+    A dot stands for the public columns and the earlier outcomes.  Every predictor needs a table of counts with noise.
+    A column is left out if the cells of its table would have too few records: on average fewer than two standard
+    deviations of the noise.  Columns with the most levels are left out first.  The choice depends on public numbers
+    only.  The result has one formula for each outcome whose formula has a dot.
 
     Parameters
     ----------
@@ -38,7 +39,7 @@ def written_out(
     public : list of str, optional
         Columns for which a dot stands.
     epsilon, delta : float, optional
-        Budget of the release.  Without epsilon no column is left out.
+        Privacy budget of the release.  Without epsilon, no column is left out.
     outcomes : mapping of outcome to Outcome, optional
         Declarations, which give the number of levels of earlier outcomes.  Numbers are grouped into a few levels.
 
@@ -88,7 +89,7 @@ def _levels(name: str, outcomes: Mapping[str, Outcome] | None) -> int:
 
 
 def _worth_measuring(levels: Mapping[str, int], n: int, outcomes: int, budget: TableBudget | None) -> list[str]:
-    """Return the columns whose noisy tables have many records in a cell compared with the noise.
+    """Return the columns whose tables have many records in a cell, compared with the noise.
 
     ``levels`` has the number of levels of each column, and ``outcomes`` is the number of outcomes.  Columns with the
     most levels are left out first.  At least one column remains.  The order of the columns does not change.

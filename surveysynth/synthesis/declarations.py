@@ -1,4 +1,7 @@
-"""Checks of what is declared for a release from noisy tables: formulas, outcomes, units and population totals."""
+"""Checks of what is declared for a release from noisy tables: formulas, outcomes, units and population totals.
+
+Noisy tables are tables of counts of the confidential file, with noise (:func:`surveysynth.measure`).
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ POPULATION = "population_total=, the public number of population units, which we
 
 
 def without_options(model: FBS | FBP) -> FBS | FBP:
-    """Return the model with its formula alone.  Raise ModelError if it has options that noisy tables do not use."""
+    """Return the model with only its formula.  Raise ModelError if it has options, which noisy tables do not use."""
     if len(model.outcomes) > 1 and isinstance(model, FBP):
         raise ModelError("FBP synthesizes one outcome under Strict(): give FBS, or the formula")
     bare = type(model)(model.outcome, model.predictors)
@@ -53,15 +56,15 @@ def without_options(model: FBS | FBP) -> FBS | FBP:
 
 
 def in_sequence(formula: Formulas) -> tuple[FBS | FBP, dict[str, RightHandSide]]:
-    """Return one model of all outcomes, and the right-hand side of each outcome by name.
+    """Return one model of all outcomes and all public predictors, and the right-hand side of each outcome by name.
 
     Raises
     ------
     InputError
-        The model is neither a formula nor FBS nor FBP, an outcome is in two formulas, or a formula has a product of two
-        earlier outcomes.
+        The argument is neither a formula, nor a list of formulas, nor FBS, nor FBP.  An outcome is in two formulas.  A
+        formula has a product of two earlier outcomes, for which there is no table.
     ModelError
-        The model has options for fits to records.
+        The model has options for fits to records, which noisy tables do not use.
     """
     if isinstance(formula, list | tuple) and formula and all(isinstance(one, str) for one in formula):
         models: list[FBS | FBP] = [FBS(one) for one in formula]
@@ -98,8 +101,8 @@ def schema_of(
     Raises
     ------
     InputError
-        A declaration is for a column that is not an outcome, or is not valid.  ``bounds`` is one pair, but no outcome
-        or more than one outcome needs bounds.  An outcome has no declaration although ``complete`` is True.
+        A declaration is for a column that is not an outcome, or is not valid.  ``bounds`` is one pair, but the number
+        of outcomes that need bounds is not one.  ``complete`` is True, but an outcome has no declaration.
     """
     if not isinstance(design, SurveyDesign):
         raise InputError(NO_DESIGN)
@@ -151,7 +154,7 @@ def _declared(design: SurveyDesign, name: str, given: Mapping[str, Outcome]) -> 
 
 
 def how_to_declare(design: SurveyDesign, model: FBS | FBP, schema: Mapping[str, Outcome]) -> list[str]:
-    """Return texts that name the arguments that are missing for outcomes without a declaration."""
+    """Return, for each outcome without a declaration, a text that names the argument to give."""
     lines = []
     for name in model.outcomes:
         if name in schema or name not in design.columns or name in OWN:
@@ -167,7 +170,7 @@ def how_to_declare(design: SurveyDesign, model: FBS | FBP, schema: Mapping[str, 
 
 
 def check_unit(design: SurveyDesign, outcomes: Sequence[str], unit: str | None) -> None:
-    """Refuse a unit that is not a column of labels, or that is an outcome or a weight (InputError)."""
+    """Raise InputError if the unit that epsilon protects is not a column of labels, or is an outcome or a weight."""
     if unit is None:
         return
     if not isinstance(unit, str):
@@ -181,14 +184,16 @@ def public_totals(
     design: SurveyDesign, terms: Sequence[Term], total: float | Mapping[Any, float] | None, totals: Totals | None, *,
     public_weight: bool,
 ) -> tuple[float, dict[str, Floats]]:  # fmt: skip
-    """Return the population total, and the population totals of the levels of each term of the formula.
+    """Return the population total, and the known population totals of levels, (levels,), by name of the term.
 
-    The totals come from the arguments, or are those to which the survey weights were calibrated.
+    The totals come from the arguments ``total`` and ``totals``, or are the totals to which the survey weights were
+    calibrated.  With ``public_weight``, the default of the population total is the sum of the weights.
 
     Raises
     ------
     InputError
         There is no total.  Totals contradict each other, do not match the terms, or are below the number of records.
+        Totals of levels are given although ``public_weight`` is True: public weights are not adjusted to them.
     """
     given = as_dict(totals, "population_totals", "{term: {level: total}}")
     if isinstance(total, Mapping):
@@ -218,7 +223,7 @@ def public_totals(
 def calibrated_total(design: SurveyDesign) -> float | None:
     """Return the population total to which the weights were calibrated.
 
-    Return None if the weights were not calibrated, or if the total is not a whole number.
+    Return None if the weights were not calibrated to totals of groups, or if the total is not a whole number.
     """
     whole = _whole(design.calibration.after.sum(keepdims=True)) if design.calibration.margins else None
     return None if whole is None else float(whole[0])
@@ -248,7 +253,7 @@ def _whole(totals: Floats) -> Floats | None:
 def as_dict(given: Any, name: str, form: str) -> dict[Any, Any]:
     """Return a mapping as a dictionary, or an empty dictionary for None.
 
-    Raise InputError for other values.  The message shows ``form`` as an example.
+    Raise InputError for anything else, with the name of the argument and the example ``form`` in the message.
     """
     if not isinstance(given, Mapping | None):
         raise InputError(f"{name} must be a mapping, {form}")
@@ -275,5 +280,5 @@ def _level_totals(terms: Mapping[str, Term], name: str, given: Mapping[Any, floa
 
 
 def left_hand_side(formula: str) -> list[str]:
-    """Return the columns on the left-hand side of a formula."""
+    """Return the names of the columns on the left-hand side of a formula: job for ``C(job)``."""
     return [category(name) or name for name in several(sides_of(formula, "")[0])]

@@ -13,7 +13,7 @@ from ..validation import whole
 
 
 def check_chains(chains: int, warmup: int, draws: int) -> None:
-    """Raise InputError unless the numbers of chains, warm-up draws and draws are whole numbers within fixed limits."""
+    """Raise InputError unless there are 1 to 100 chains, and 1 to 1,000,000 warm-up draws and draws of each chain."""
     for name, number, most in (("chains", chains, 100), ("warmup", warmup, 1_000_000), ("draws", draws, 1_000_000)):
         whole(number, name, most)
 
@@ -29,9 +29,9 @@ def choose_draws(
         Positions in the posterior.  No position is in ``used``, and none is near a used position of the same chain if
         enough other draws are left.
     lag_correlation : float
-        How dependent the chosen draws are: the largest absolute autocorrelation of a parameter, at the smallest lag
-        between two chosen draws of one chain.  It is 0 if no two chosen draws share a chain or if draws are
-        independent.
+        How dependent the released draws are: the largest absolute autocorrelation of a parameter, at the smallest
+        distance between two draws of one chain that are chosen now or are in ``used``.  It is 0 if no chain has two
+        such draws, or if the sampler makes independent draws.
 
     Raises
     ------

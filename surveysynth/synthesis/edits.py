@@ -1,7 +1,7 @@
 """Edit rules, such as "rent <= income", which every synthetic record obeys.
 
-Rules are public.  A record that breaks a rule is drawn again from the same parameters, so that files are draws from the
-model given the rules (rejection sampling).  This is post-processing and spends no epsilon.
+Rules are public.  A synthetic record that breaks a rule is drawn again from the same parameters, so that files are
+draws from the model given the rules (rejection sampling).  This is post-processing and spends no epsilon.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RULES_TEXT = "public rules that every synthetic record obeys, those that broke o
 def check_rules(rules: Sequence[str] | str | None, columns: Sequence[str], entry: str = "edits") -> list[str]:
     """Check that rules are conditions on given columns, and return them as a list.
 
-    ``entry`` is the name of the rules in messages.
+    ``entry`` is the name of the argument in messages.
 
     Raises
     ------
@@ -83,10 +83,11 @@ def redrawn(
     made : Synthetic
         The data set.
     again : function
-        Makes another data set from the same draw of the parameters.
+        Returns another data set from the same draw of the parameters.
     rules : list of str
+        The edit rules.
     frame : function
-        Returns the columns of a data set.
+        Returns a data set as a DataFrame with its columns.
 
     Returns
     -------
@@ -114,7 +115,7 @@ def redrawn(
 
 
 def _mixed(made: Synthetic, other: Synthetic, there: Bools) -> Synthetic:
-    """Return the data set ``made`` after records of ``other`` have replaced the records marked by ``there``."""
+    """Return the data set ``made``, with the records of ``other`` where ``there`` (n,) is True."""
 
     def mixed(mine: Any, theirs: Any) -> Any:
         return None if mine is None else np.where(there.reshape(-1, *[1] * (np.ndim(mine) - 1)), theirs, mine)

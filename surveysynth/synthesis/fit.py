@@ -1,4 +1,4 @@
-"""A fit and its releases, each with m draws, m synthetic data sets and a report."""
+"""A model that is fitted to confidential records, and its releases of m synthetic data sets with a privacy report."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ LITTLE_LEFT = (
 class DataSets:
     """The synthetic data sets of a release, with facts for the report.
 
-    ``internal`` has facts for the agency only.  ``count_roles`` has the roles of columns (weights, strata, PSUs) for
-    standard errors of counts, if these differ from the roles for other statistics.  ``redrawn`` has, for each data set,
-    the share of records that broke an edit rule and were drawn again.
+    ``internal`` has facts for the agency only.  ``count_roles`` has the columns that are weights, strata and PSUs for
+    standard errors of counts, if these differ from the columns for other statistics.  ``redrawn`` has, for each data
+    set, the share of records that broke an edit rule and were drawn again.
     """
 
     datasets: tuple[SurveyDesign, ...]
@@ -61,8 +61,8 @@ class DataSets:
 class SelectedDraws:
     """The posterior draws that a release uses.
 
-    ``positions`` are their positions in the posterior.  Data are simulated from the draws ``simulated`` of ``draws``,
-    which may be corrected for the mechanism.
+    ``positions`` are their positions among all draws of the posterior.  Data are simulated from ``draws``, at the
+    positions ``simulated``.  These draws may be corrected for the bias that privacy weights or a clamp cause.
     """
 
     positions: list[int]
@@ -87,20 +87,20 @@ class Fit(FittedModel):
     mechanism : RecordMechanism
         How records are protected.
     policy : Policy or None
-        The policy, if model, budget and privacy weights were set on a historical file.
+        The policy, if model, budget and the rule for privacy weights were set on a historical file.
     records : Records
         The records to which the model was fitted.
     unit : Unit
         The unit that epsilon protects: a record, or a group of records.
     weighted : ProtectedFit
-        The protected posterior, with privacy weights and risks.
+        The draws from the posterior under the mechanism, with privacy weights and risks.
     budget : Budget
         The budget of a release of the requested m data sets.
     population_total : float or dict of stratum to float, or None
         The public total or totals to which synthetic weights add up.  None means the sum of the
         survey weights.
     report_notes : list of str
-        Further sentences of the report.
+        Sentences that are added to the privacy report.
     sampler, streams, protect : objects
         Internal objects that make draws and protected fits.
     seeded : bool
@@ -129,6 +129,9 @@ class Fit(FittedModel):
     def reweighted(self, steps: int = 1, *, tolerance: float = 0.01) -> Fit:
         """Raise the privacy weights of records whose Lipschitz bounds lie below the overall bound, at the same epsilon.
 
+        The Lipschitz bound of record i with density p_i and privacy weight alpha_i is max_s alpha_i |log p_i| over the
+        posterior draws s.  The overall bound Delta is the largest bound of a record.
+
         Source: Hu, Savitsky & Williams 2020, Algorithm 1.
 
         Parameters
@@ -136,7 +139,7 @@ class Fit(FittedModel):
         steps : int
             Largest number of steps.  Re-weighting ends sooner if a step does not raise the sum of the weights.
         tolerance : float
-            Largest relative distance of the new overall Lipschitz bound Delta below the Delta of this fit.
+            The new overall bound may be lower than Delta of this fit by at most this share of Delta.
 
         Returns
         -------
@@ -170,7 +173,8 @@ class Fit(FittedModel):
         """Fit again without some records or units.  The scale c1, privacy weights and draws are computed again.
 
         The predictors of the records that are left out are public and remain in the fit.  The mean of the survey
-        weights, and risks by counting other records (:class:`surveysynth.CountRisk`), are those of all records.
+        weights, and risks by counting other records (:class:`surveysynth.CountRisk`), are still computed from all
+        records.
 
         Parameters
         ----------
@@ -195,19 +199,21 @@ class Fit(FittedModel):
         return self.protect(pseudo, present, lambda text: None)
 
     def log_ratio(self, other: ProtectedFit, posterior: Draws) -> Floats:
-        """Return by how much the log pseudo likelihood is larger under another fit of this file than under this fit.
+        """Return the log pseudo likelihood of another fit to this file minus the log pseudo likelihood of this fit.
+
+        Both are computed at the same draws of the parameters.
 
         Parameters
         ----------
         other : ProtectedFit
             The other fit.
         posterior : Draws
-            S draws of either fit.
+            S draws of the parameters, from one of the two fits.
 
         Returns
         -------
         float array (S,)
-            The difference at every draw.
+            The difference at each draw.
         """
         before, after = (self.unit.spread(weighted.alpha) for weighted in (self.weighted, other))
         clamp, n = self.weighted.clamp, self.design.n
@@ -221,9 +227,10 @@ class Fit(FittedModel):
         return total
 
     def contributions(self, records: Codes) -> Floats:
-        """Return the contributions of some records to the log pseudo likelihood, after the clamp if there is one.
+        """Return the contributions of some records to the log pseudo likelihood at the draws of this fit.
 
-        Record i, with privacy weight alpha_i and density p_i, contributes alpha_i log p_i.
+        Record i, with privacy weight alpha_i and density p_i, contributes alpha_i log p_i.  If the mechanism has a
+        clamp, a contribution outside [-clamp, clamp] is moved to the nearer limit.
 
         Parameters
         ----------
@@ -265,12 +272,13 @@ class Fit(FittedModel):
             the correction is **not covered by epsilon**, as the report says.  With ``PseudoPosterior(c1=...)`` and with
             ``Censored(weighted=False)`` the correction is post-processing.
         accept_diagnostics : list of str
-            Names of the faults that you accept: failed diagnostics ("divergences", "rhat", "ess_bulk",
-            "ess_tail"), and "information": privacy weights keep less than 30% of the file's information.
+            Names of the problems in spite of which you make the release: failed diagnostics of the sampler
+            ("divergences", "rhat", "ess_bulk", "ess_tail"), and "information" if privacy weights keep less than 30% of
+            the file's information.
         ledger : Ledger, optional
             The ledger of the survey.  The ledger's cap is checked before data are simulated.  Epsilon, and twice
-            epsilon for replacing a record, are entered before the release is returned.  The manifest has the number and
-            the head (hash) of the entry.
+            epsilon for replacing a record, are entered before the release is returned.  The manifest of the release has
+            the number of this entry and its hash.
         rule : IdentificationRule, optional
             Rule that the data sets must pass.  The rule looks at the confidential file.  Epsilon covers neither a
             refusal, which must not be published, nor the fact that a release passed.
@@ -288,11 +296,12 @@ class Fit(FittedModel):
         ------
         InputError
             An edit rule is not a condition on columns of the files.  ``accept_diagnostics`` is given under the censored
-            mechanism, or has an unknown name.  ``debias`` is given, but the mechanism has no correction (a correction
-            needs the inverse map of Lipschitz bounds without re-weighting, or the clamp alone).  Or the model has no
-            correction: in the setting of a paper, for FBP with effects of PSUs, or for units of several records without
-            effects of PSUs.  The file does not have the columns of ``rule``.  ``m`` or ``epsilon`` is not valid, or the
-            ledger has this release already.
+            mechanism, whose guarantee needs draws that passed, or has an unknown name.  ``debias`` is given, but the
+            mechanism has no correction: privacy weights are not the inverse map of Lipschitz bounds, or were raised by
+            re-weighting, or are combined with a clamp.  ``debias`` is given, but the model has no correction: it is in
+            the setting of a paper, or is FBP with effects of PSUs, or has no effects of PSUs although units of several
+            records are protected.  The file does not have the columns of ``rule``.  ``m`` or ``epsilon`` is not valid,
+            or the ledger has this release already.
         PrivacyError
             m data sets would spend more than epsilon or exceed the ledger's cap, or there are too few unused draws.  Or
             the data sets break ``rule``; then nothing is spent.
@@ -310,7 +319,7 @@ class Fit(FittedModel):
         )  # fmt: skip
 
     def drawn(self, asked: ReleaseRequest, m: int | None = None, epsilon: float | None = None) -> Release:
-        """Make a release from a checked request, as :meth:`release` does.
+        """Make the release of :meth:`release` from arguments that were checked.
 
         Parameters
         ----------
@@ -399,7 +408,10 @@ class Fit(FittedModel):
         return Spending(m, asked, None if self.kind == "none" else self._published_epsilon(m, asked))
 
     def _corrected_draws(self, positions: list[int], debias: bool) -> SelectedDraws:
-        """Return the draws of a release, corrected if ``debias`` is requested or the model always corrects draws."""
+        """Return the draws of a release.
+
+        They are corrected for the mechanism if ``debias`` is True, or if the model corrects its draws even without it.
+        """
         model, records = self.synthesizer, self.records
         if not (debias or self.corrected):
             return SelectedDraws(positions, self.draws, positions)
@@ -417,7 +429,7 @@ class Fit(FittedModel):
     def _edited(
         self, simulated: list[Synthetic], selected: SelectedDraws, rules: Sequence[str], public: pd.DataFrame
     ) -> tuple[list[Synthetic], list[float]]:
-        """Draw records that break an edit rule again, until all records obey the rules.
+        """Replace the records that break an edit rule by new draws, until all records obey the rules.
 
         Return the data sets, and for each data set the share of records that were drawn again.
         """
@@ -434,7 +446,7 @@ class Fit(FittedModel):
         return [made for made, _ in found], [share for _, share in found]
 
     def _enforce(self, rule: IdentificationRule | None, simulated: Sequence[Synthetic]) -> None:
-        """Refuse data sets that break the release rule (PrivacyError).  The draws behind them may be used again."""
+        """Raise PrivacyError for data sets that break the release rule.  Their draws may then be used again."""
         if rule is None:
             return
         try:
@@ -445,7 +457,10 @@ class Fit(FittedModel):
             raise
 
     def _refuse_unfit(self, accepted: Sequence[str]) -> None:
-        """Refuse failed diagnostics, and too little information, unless the agency accepted these by name."""
+        """Raise NotFitForRelease if diagnostics failed, or too little information is left, and this is not accepted.
+
+        ``accepted`` has the names of what the agency accepts.
+        """
         failed = [name for name in self.draws.failures if name not in accepted]
         # a strict guarantee needs exact draws, so no failure can be accepted
         accept = "" if self.kind == "strict" else f"; or accept the failure by name: accept_diagnostics={failed}"
@@ -459,9 +474,10 @@ class Fit(FittedModel):
             raise NotFitForRelease(LITTLE_LEFT.format(self.mechanism.more_left))
 
     def _expense(self, spending: Spending, positions: Sequence[int]) -> Expense:
-        """Return what a release adds to a ledger.
+        """Return the expense that a release adds to a ledger: its epsilon, and twice epsilon for replacing a record.
 
-        By the id, the ledger counts this expense only once.  The id is random or, with a seed, a hash of the draws.
+        The expense has an id, so that the ledger counts it only once.  The id is random or, with a seed, a hash of the
+        released draws.
         """
         released = self.draws.subset(positions).values.values()
         id = id_of("draws", *released) if self.seeded else new_id()
@@ -475,20 +491,21 @@ class Fit(FittedModel):
     def _published_epsilon(self, m: int, asked: float | None) -> float:
         """Return the epsilon that is published for m data sets.
 
-        The epsilon that the fit reached depends on the file, so a number that was requested is published if possible.
-        If the fit keeps the epsilon for which it was made, the share of that epsilon for m data sets is published.
-        Otherwise ``asked``, the requested epsilon of this release, is published.  Only if no epsilon was requested, the
-        epsilon that was reached is published, rounded up.
+        The epsilon that the fit reached depends on the file, so a requested epsilon is published if possible.  If the
+        fit keeps the epsilon that was requested for it, the share of that epsilon for m data sets is published.
+        Otherwise ``asked``, the epsilon that was requested for this release, is published.  If no epsilon was
+        requested, the epsilon that was reached is published, rounded up.
         """
         if asked is not None and not self.within_request:
             return asked
         return public_epsilon(self.budget_of(m).spent(self.budget.bound if self.within_request else self.delta), asked)
 
     def _variance_factor(self, draws: Sequence[int], *, corrected: bool) -> float | None:
-        """Return the factor by which the clamp raises variances, computed from released draws alone.
+        """Return the factor by which the clamp raises variances, or None.
 
-        ``corrected`` is True for corrected draws.  The result is None without a clamp, with privacy weights, or if the
-        factor cannot be computed.
+        The factor is computed from the draws at the positions ``draws``, which are released, so it reveals nothing
+        else.  ``corrected`` is True if the draws are corrected for the clamp.  The result is None if the mechanism has
+        no clamp, if it also has privacy weights, or if the factor cannot be computed.
         """
         if not self.mechanism.clamp_alone:
             return None

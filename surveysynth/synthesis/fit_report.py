@@ -1,4 +1,8 @@
-"""The documentation of a release: the privacy report, the public facts of the manifest, and the internal facts."""
+"""The documentation of a release of a fit: the privacy report, facts for the public manifest, facts for the agency.
+
+In all functions, ``spending`` has the epsilon and the number m of data sets, and ``debias`` is True if the draws were
+corrected for the bias that privacy weights or a clamp cause.
+"""
 
 from __future__ import annotations
 
@@ -67,8 +71,9 @@ def report(
 ) -> PrivacyReport:  # fmt: skip
     """Return the privacy report of a release.
 
-    ``factor`` is the factor by which the clamp raises variances, and ``edits`` are the rules that all records obey.
-    ``redrawn`` has, for each data set, the share of records that were drawn again because they broke a rule.
+    ``factor`` is the factor by which the clamp raises variances, if it is known.  ``rule`` is the rule that the data
+    sets passed, and ``edits`` are the edit rules that all records obey.  ``redrawn`` has, for each data set, the share
+    of records that were drawn again because they broke an edit rule.
     """
     assumptions = notes(fit, spending, debias, factor) + ([RULES_TEXT.format("; ".join(edits))] if edits else [])
     d = fit.draws.diagnostics
@@ -98,7 +103,7 @@ def report(
 
 
 def notes(fit: FittedModel, spending: Spending, debias: bool, factor: float | None) -> list[str]:
-    """Return sentences on the assumptions of a release."""
+    """Return the sentences of the report on the assumptions of a release.  ``factor`` is as in :func:`report`."""
     posterior = fit.draws
     total = total_text(fit.population_total, public_weights=fit.public_weights)
     found = [
@@ -134,7 +139,10 @@ def notes(fit: FittedModel, spending: Spending, debias: bool, factor: float | No
 
 
 def separation(fit: FittedModel, spending: Spending) -> str:
-    """Return a sentence on the distance between released draws.  Exact draws and a single draw need no sentence."""
+    """Return the sentence of the report on the distance between released draws of one chain.
+
+    It is empty for independent draws or a single draw.
+    """
     if fit.draws.diagnostics.exact or len(fit.used) == 1:
         return ""
     if spending.lag == 0:
@@ -143,7 +151,7 @@ def separation(fit: FittedModel, spending: Spending) -> str:
 
 
 def bias_text(fit: FittedModel, debias: bool) -> list[str]:
-    """Return sentences on biases from the mechanism, on the correction of biases, and on further assumptions."""
+    """Return sentences on biases that the mechanism causes, on their correction, and on further assumptions."""
     found = fit.mechanism.bias_text(fit.weighted, debias)
     if fit.mechanism.clamps:
         found += [NEIGHBOURS] if fit.public_weights else [NEIGHBOURS, SCALED]
@@ -189,7 +197,7 @@ def depends(fit: FittedModel, debias: bool, rule: IdentificationRule | None, *, 
 
 
 def method(fit: FittedModel, debias: bool) -> dict[str, Any]:
-    """Return public facts about package, engine, model and corrections, for the manifest."""
+    """Return the facts on package, engine, model and corrections in the public manifest of a release."""
     posterior = fit.draws
     constants = {"covered_by_epsilon": fit.constants_given}
     constants |= fit.mechanism.constants(fit.weighted, fit.budget.bound)
@@ -203,7 +211,11 @@ def method(fit: FittedModel, debias: bool) -> dict[str, Any]:
 
 
 def internal(fit: FittedModel) -> dict[str, Any]:
-    """Return risks and privacy weights of all records, and the unused draws, for the agency only."""
+    """Return facts for the agency only, as a dictionary with the keys "records" and "draws".
+
+    "records" is a table with risks and privacy weights of all records, by row of the file.  "draws" has the draws of
+    each parameter that no release used.
+    """
     posterior = fit.draws
     unused = np.setdiff1d(np.arange(posterior.size), fit.used)
     columns = {name: fit.unit.spread(column) for name, column in fit.mechanism.record_columns(fit.weighted).items()}

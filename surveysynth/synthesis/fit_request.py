@@ -1,4 +1,4 @@
-"""Requests for a fit to records and for releases of the fit.  All arguments are checked before a model is fitted."""
+"""Checks of the arguments of a fit to records and of a release of the fit, all before a model is fitted."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ INDEPENDENT = (
 
 @dataclass(frozen=True, repr=False)
 class FitRequest:
-    """The checked arguments of a request to fit a model to records.
+    """The checked arguments of :func:`surveysynth.fit`.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class FitRequest:
         Number of re-weighting steps.
     engine : Engine
     coded : dict of str to dtype
-        Types of the categories that are coded as numbers.
+        Dtypes of categorical outcomes whose categories are numbers, by outcome.
     """
 
     design: SurveyDesign
@@ -102,7 +102,7 @@ class FitRequest:
 
 @dataclass(frozen=True, repr=False)
 class ReleaseRequest:
-    """The checked arguments of a request to release a fit.
+    """The checked arguments of :meth:`Fit.release`.
 
     Attributes
     ----------
@@ -204,8 +204,8 @@ def release_request(
     Parameters
     ----------
     epsilon : float or None
-        Epsilon that must not exceed the ledger's cap.  None means that the model is fitted already and that
-        the cap is checked later.
+        Epsilon of the release, which must not exceed the ledger's cap.  None means that the model is fitted already
+        and that the cap is checked later.
     reweighted : int
         Number of re-weighting steps.
     design, model, mechanism, ...
@@ -276,7 +276,7 @@ def check_kinds(
 
 
 def given_once(epsilon: float | None, mechanism: Mechanism | None) -> float | None:
-    """Return the epsilon of a release, from the call or the mechanism.  Raise InputError if it is given in the two."""
+    """Return the epsilon of a release, from the call or from the mechanism.  Raise InputError if both give one."""
     own = None if mechanism is None else mechanism.epsilon
     if epsilon is not None and own is not None:
         raise InputError("epsilon is given twice: to synthesize and to the mechanism; give it once")
@@ -312,7 +312,7 @@ def _budget(epsilon: float | None, m: int | None, synthesizer: Synthesizer, mech
 
 
 def _refuse_epsilon(epsilon: float | None, mechanism: RecordMechanism) -> None:
-    """Refuse an epsilon for a model that draws synthetic values given the confidential values (InputError).
+    """Raise InputError for an epsilon with a model that draws synthetic values given the confidential values.
 
     No epsilon holds for such values.
     """
@@ -333,10 +333,7 @@ def _units_text(design: SurveyDesign, unit: Unit) -> list[str]:
 
 
 def check_accepted(accepted: Sequence[str], mechanism: RecordMechanism) -> None:
-    """Raise InputError for a wrong list of failed diagnostics that the caller accepts.
-
-    Unknown names are wrong.  Under some mechanisms every name is wrong.
-    """
+    """Raise InputError for an unknown name in ``accept_diagnostics``, or for any name under a censored mechanism."""
     names = ("divergences", "rhat", "ess_bulk", "ess_tail", "information")
     listed = isinstance(accepted, list | tuple | set | frozenset)
     if not listed or not set(as_list(accepted)) <= set(names):
@@ -347,7 +344,10 @@ def check_accepted(accepted: Sequence[str], mechanism: RecordMechanism) -> None:
 def check_rule(
     rule: IdentificationRule | None, design: SurveyDesign, synthesizer: Synthesizer, mechanism: RecordMechanism
 ) -> None:
-    """Refuse a release rule that cannot be computed for the file or contradicts a strict guarantee (InputError)."""
+    """Raise InputError for a release rule that cannot be computed for the file or contradicts a strict guarantee.
+
+    A rule looks at the confidential file, which no strict guarantee covers.
+    """
     if not isinstance(rule, IdentificationRule | None):
         raise InputError("rule must be a surveysynth.IdentificationRule(known, max_risk=0.5)")
     if rule is None:
@@ -357,10 +357,11 @@ def check_rule(
 
 
 def check_debias(synthesizer: Synthesizer | None, mechanism: RecordMechanism, reweighted: bool) -> None:
-    """Raise InputError if draws cannot be corrected for the mechanism (``debias``).
+    """Raise InputError if draws cannot be corrected for the bias that the mechanism causes (``debias``).
 
-    The mechanism must have a clamp without privacy weights, or privacy weights that are the inverse map of Lipschitz
-    bounds and were not raised by re-weighting.  The model must have a correction and not be in a paper's setting.
+    They can be corrected for a clamp without privacy weights, or for privacy weights that are the inverse map of
+    Lipschitz bounds and were not raised by re-weighting.  The model must have a correction and must not be in the
+    setting of a paper.
     """
     mechanism.check_debias()
     if reweighted:

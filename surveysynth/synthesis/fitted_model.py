@@ -30,10 +30,11 @@ Protect = Callable[[PseudoLikelihood, Floats, Callable[[str], None]], ProtectedF
 
 @dataclass(frozen=True)
 class Spending:
-    """The budget of one release: m draws, the requested epsilon ``asked``, and the published ``epsilon``.
+    """The privacy budget of one release of ``m`` data sets: the requested epsilon and the published epsilon.
 
-    ``epsilon`` is None for the kind "none".  ``lag`` is the largest absolute autocorrelation of a parameter between
-    released draws of one chain.
+    ``asked`` is the requested epsilon, if there is one, and ``epsilon`` the published epsilon.  ``epsilon`` is None for
+    a release of the kind "none", which has no guarantee.  ``lag`` is the largest absolute autocorrelation of a
+    parameter between released draws of one chain.
     """
 
     m: int
@@ -44,7 +45,10 @@ class Spending:
 
 @dataclass
 class FittedModel:
-    """A fitted model with its file, its privacy weights and its releases.  The whole object is confidential."""
+    """A fitted model with its file, its privacy weights and its releases.  The whole object is confidential.
+
+    The attributes are described in :class:`surveysynth.Fit`.
+    """
 
     design: SurveyDesign
     rows: Codes  # row in the file of each record of the design; some records of the file may have been left out
@@ -72,12 +76,12 @@ class FittedModel:
 
     @property
     def draws(self) -> Draws:
-        """Draws from the protected posterior."""
+        """Draws from the posterior under the privacy weights or the clamp."""
         return self.weighted.posterior
 
     @property
     def risk(self) -> Floats:
-        """Risk of each protected record or unit, from which the privacy weight was computed."""
+        """Risks of the U protected units (records, or groups of records), which give their privacy weights: (U,)."""
         return self.weighted.risk
 
     @property
@@ -97,19 +101,27 @@ class FittedModel:
 
     @property
     def delta(self) -> float:
-        """The overall Lipschitz bound Delta_alpha of this fit."""
+        """The overall Lipschitz bound of this fit, which gives epsilon = 2 m Delta for m data sets.
+
+        It is the largest absolute value of alpha_i log p_i over protected units i and draws, or the clamp.
+        """
         return self.weighted.delta
 
     @property
     def kind(self) -> Kind:
-        """The kind of the guarantee: ``asymptotic``, ``strict``, ``strict given alpha`` or ``none``."""
+        """The kind of the guarantee: ``asymptotic``, ``strict``, ``strict given alpha`` or ``none``.
+
+        ``strict`` is differential privacy at the size of this file, and ``asymptotic`` in the limit of many records.
+        ``strict given alpha`` takes the privacy weights alpha as fixed.  ``none``: synthetic values are drawn given the
+        confidential values, and no epsilon holds.
+        """
         if self.synthesizer.from_records:
             return "none"
         return "strict" if self.policy is not None else self.mechanism.kind
 
     @property
     def weights_from_file(self) -> bool:
-        """True if a record's privacy weight depends on other records, through risks or tuned constants."""
+        """True if a record's privacy weight depends on other records, through its risk or through tuned constants."""
         return self.policy is None and self.mechanism.weights_from_file
 
     @property
@@ -123,16 +135,16 @@ class FittedModel:
 
     @property
     def biased(self) -> dict[str, bool]:
-        """Map each quantity that is strongly biased by privacy weights to whether the model corrects it.
+        """The quantities that privacy weights bias strongly, such as the spread between PSUs, by name.
 
-        An example is the spread between PSUs.  The value is True if the quantity is corrected even without ``debias``.
+        The value is True for a quantity that the model can correct even without ``debias``.
         """
         model = self.synthesizer
         return model.biased(self.records, self.unit.by_record) if isinstance(model, Debiasable) else {}
 
     @property
     def corrected(self) -> tuple[str, ...]:
-        """The quantities that the model corrects even without ``debias``, such as the spread between PSUs.
+        """The quantities that are corrected even without ``debias``, such as the spread between PSUs.
 
         The result is empty unless a record's privacy weight is a known function of its own risk, and there was no
         re-weighting.
@@ -147,9 +159,9 @@ class FittedModel:
 
     @property
     def within_request(self) -> bool:
-        """True if the fit keeps the requested epsilon, which a fit with a given c1 may exceed.
+        """True if the epsilon of the fit is at most the requested epsilon.  A fit with a given c1 may exceed it.
 
-        False if no epsilon was requested.
+        The result is False if no epsilon was requested.
         """
         return self.budget.epsilon is not None and self.delta <= self.budget.bound
 
@@ -169,7 +181,7 @@ class FittedModel:
         Returns
         -------
         Budget
-            A budget without an epsilon.
+            A budget of m data sets without a requested epsilon.
         """
         return Budget(None, m)
 

@@ -1,14 +1,15 @@
-"""Synthetic data from a confidential design: fit a model, tune the fit to an epsilon, and release data sets.
+"""Synthetic data from a confidential design: fit a model, tune its privacy weights to an epsilon, release data sets.
 
 Record i has the density p_i at posterior draw s, the risk f_i and the privacy weight alpha_i.  Delta is the overall
 Lipschitz bound, and c1 the scale of the map from risks to privacy weights.
 
-    f_i = max_s |log p_i|  under alpha = 1           (Hu, Savitsky & Williams 2022a, section 1.4.1 steps 1-2)
-    alpha_i = map(f_i), refit, Delta = max_i max_s alpha_i |log p_i|     (steps 3-4)
-    c1 tuned until Delta <= epsilon / (2 m); m draws make m data sets; epsilon = 2 Delta m  (step 5)
+    f_i = max_s |log p_i|, from a fit with all alpha_i = 1    (Hu, Savitsky & Williams 2022a, section 1.4.1, steps 1-2)
+    alpha_i = map(f_i), a fit with these privacy weights, Delta = max_i max_s alpha_i |log p_i|             (steps 3-4)
+    c1 is tuned until Delta <= epsilon / (2 m); m draws make m data sets; epsilon = 2 Delta m               (step 5)
 
-Under the censored mechanism (Hu, Williams & Savitsky 2025, section 3) every alpha_i log p_i is clamped to +-epsilon /
-(2 m) in the fit itself.
+Under the censored mechanism (Hu, Williams & Savitsky 2025, section 3) every alpha_i log p_i is clamped (moved to the
+nearest bound of) -epsilon / (2 m) to epsilon / (2 m) in the fit itself.  Releases from noisy tables fit no model to
+records: :func:`surveysynth.measure` counts records and adds noise to the counts.
 """
 
 from __future__ import annotations
@@ -101,8 +102,8 @@ def fit(
         of a policy, is strict; that of ``Censored(weighted=True)`` is strict given the privacy weights; the guarantees
         of ``PseudoPosterior`` and ``WeightedE`` are asymptotic.
     policy : Policy, optional
-        Model, epsilon, m and privacy weights of ``Censored`` that were set on a historical file.  So these settings do
-        not depend on this file.  A setting of the policy must not be given as arguments as well.
+        Model, epsilon, m and the rule for privacy weights of ``Censored``, all set on a historical file, so that they
+        do not depend on this file.  What the policy sets must not be given as an argument as well.
     population_total : float or mapping of stratum to float, optional
         Public number of population units to which the synthetic weights add up, as one number or for
         each stratum (these totals then have no standard error).  The default is the sum of the
@@ -122,15 +123,16 @@ def fit(
         Column of the units that epsilon protects, if these are groups of records: households,
         or PSUs.  The log densities of the records of a unit add up.  By default, single records are protected.
     reweight : int
-        Number of steps of re-weighting (Hu, Savitsky & Williams 2020, Algorithm 1), which raises the privacy weights of
-        records whose Lipschitz bounds lie below the overall bound, at the same epsilon.  True is one step, as in the
-        paper.  ``reweight=10`` continues as long as weights rise, for at most 10 steps.  Draws of a re-weighted fit are
-        never corrected for privacy weights: ``debias`` is refused, and the model's own corrections (of the spread
+        Largest number of steps of re-weighting (Hu, Savitsky & Williams 2020, Algorithm 1), which raises the privacy
+        weights of records whose Lipschitz bounds max_s alpha_i |log p_i| lie below the overall bound Delta, at the same
+        epsilon.  True is one step, as in the paper.  ``reweight=10`` continues as long as weights rise, for at most 10
+        steps.  Draws of a re-weighted fit are never corrected for privacy weights, because the corrections need weights
+        that are a known function of the risk: ``debias`` is refused, and the model's own corrections (of the spread
         between PSUs and of shares) are left out.
     engine : {"auto", "embedded", "cmdstan"}
-        Engine that runs the model's Stan program.
+        Software that runs the model's Stan program.
     tolerance : float
-        Largest relative distance of the epsilon that is reached below the requested epsilon.
+        The epsilon that the fit reaches may be lower than the requested epsilon by at most this share of it.
     chains, warmup, draws : int
         Sampler settings: the number of chains, and the numbers of warm-up draws and draws of each chain.
     seed : int, optional
@@ -173,7 +175,7 @@ def fitted(
     asked: FitRequest, *, clusters: Clusters = "model", tolerance: float = 0.01, chains: int = 4, warmup: int = 1000,
     draws: int = 1000, seed: int | None = None,
 ) -> Fit:  # fmt: skip
-    """Make the fit of a checked request, as :func:`fit` does."""
+    """Make the fit of :func:`fit` from arguments that were checked."""
     for note in asked.warnings:
         warnings.warn(note, stacklevel=3)
     design, model, policy, mechanism = asked.design, asked.synthesizer, asked.policy, asked.mechanism
@@ -206,8 +208,9 @@ def protected_by(
 ) -> ProtectedFit:  # fmt: skip
     """Fit a model under a mechanism, with privacy weights from a policy if there is one.
 
-    ``pseudo`` has the model and its records.  ``present`` has 0 for each unit that is left out and 1 for all other
-    units.  ``say`` is called with the name of each stage.
+    ``pseudo`` has the model and its records.  ``present`` (U,) is 0 for each of the U protected units (single records,
+    or groups of records) that is left out of the fit, and otherwise 1.  ``say`` is called with the name of each stage
+    of the computation, which is shown to the user.
     """
 
     def risks(unweighted: Callable[[], Draws]) -> Floats:
@@ -259,7 +262,7 @@ def synthesize(
     mechanism : Strict, PseudoPosterior, WeightedE or Censored, optional
         How records are protected: by default ``Strict()``.
     population_totals, bounds, outcomes, weight, earlier
-        See :func:`measure`.  These arguments are refused if a model is fitted to records.
+        See :func:`measure`.  These arguments are refused if a model is fitted to records, which does not use them.
     edits : list of str, optional
         Public rules that every synthetic record obeys: ``"rent <= income"``.
     m : int, optional
@@ -346,7 +349,7 @@ def _from_records(design: SurveyDesign, synthesizer: Any, given: dict[str, Any])
 
 
 def _from_noisy_tables(design: SurveyDesign, formula: Any, given: Mapping[str, Any]) -> Callable[[], Release]:
-    """Check the arguments, and return a function that makes noisy tables and draws m data sets from them."""
+    """Check the arguments, and return a function that makes noisy tables and releases m data sets from them."""
     if not isinstance(design, SurveyDesign):
         raise InputError(NO_DESIGN)
     if formula is None or (isinstance(formula, str) and "~" not in formula):

@@ -2,12 +2,12 @@
 
 Source: Hu, Williams & Savitsky 2025, section 2.3; Wasserman & Zhou 2010.
 
-    C_j   number of records, or sum of clipped survey weights, in bin j
+    C_j   number of records, or sum of survey weights (each at most a public bound), with the outcome in bin j
     D_j   = C_j + Laplace noise by OpenDP,   D~_j = max(D_j, 0),   q_j = D~_j / sum D~
-    y*_i  uniform within bin b_i,            b_i from the multinomial with probabilities q
+    y*_i  uniform within bin b_i,            b_i = j with probability q_j
 
-Only the D_j are computed from confidential values; everything else is post-processing.  All m data sets come from one
-noisy histogram, so epsilon does not grow with m.
+Bins are intervals between public limits.  Only the D_j are computed from confidential values; everything else is
+post-processing.  All m data sets come from one noisy histogram, so epsilon does not grow with m.
 """
 
 from __future__ import annotations
@@ -66,16 +66,17 @@ def perturbed_histogram(
     weight_bound: float | None = None,
     ledger: Ledger | None = None,
 ) -> Release:
-    """Release m synthetic data sets of one outcome from a noisy histogram: strict epsilon-differential privacy.
+    """Release m synthetic data sets of one outcome from a noisy histogram, under strict epsilon-differential privacy.
 
     Source: Hu, Williams & Savitsky 2025, section 2.3.
 
-    A record is in one bin.  If the record is blanked and not counted, one count changes by 1, and Laplace noise of
-    scale 1 / epsilon gives epsilon for such neighbours.  The number n of records is public and fixed.  If the values of
-    a record are replaced, two counts change, which spends twice epsilon.  The paper's epsilon is for replacing a
-    record: to get the paper's noise, of scale 2 / epsilon, give half of the paper's epsilon here.
+    A record is in one bin.  If the outcome of a record is blanked, so that the record is not counted, one count changes
+    by 1.  Laplace noise of scale 1 / epsilon then gives epsilon-differential privacy.  The number n of records is
+    public and fixed.  If the outcome of a record is replaced by another value, two counts change, which spends twice
+    epsilon.  The paper's epsilon is for replacing a record.  To get the paper's noise, of scale 2 / epsilon, give half
+    of the paper's epsilon here.
 
-    Noise and draws are never seeded.
+    There is no seed, because whoever knows a seed can remove the noise.
 
     Parameters
     ----------
@@ -97,12 +98,12 @@ def perturbed_histogram(
     m : int
         Number of synthetic data sets, each of n records.
     weight_bound : float, optional
-        Public largest survey weight.  If a bound is given, bin j counts sum min(w_i, weight_bound), so that synthetic
-        values follow the population, and the noise is weight_bound times as large.  A bound is required if weights
-        differ, as the values would otherwise follow the sample.
+        Public largest survey weight.  If a bound is given, the count of a bin is the sum of min(w_i, weight_bound) over
+        its records, so that synthetic values follow the population, and the noise is weight_bound times as large.  A
+        bound is required if weights differ, because the values would otherwise follow the sample.
     ledger : Ledger, optional
         Ledger in which epsilon, and twice epsilon for replacing a record, are entered before the release is returned.
-        The manifest has the number and the head of the entry.
+        The manifest of the release has the number of this entry and its hash.
 
     Returns
     -------
@@ -113,7 +114,7 @@ def perturbed_histogram(
     ------
     InputError
         ``design`` is not a design.  The outcome is not numeric, has missing or infinite values, or has a role in the
-        design.  A number is out of range, or bounds or limits do not rise.  Weights differ and there is no
+        design.  A number is out of range, or bounds or limits are not in rising order.  Weights differ and there is no
         ``weight_bound``.
     PrivacyError
         Epsilon would exceed the ledger's cap.
@@ -167,7 +168,7 @@ def perturbed_histogram(
 
 
 def _check(design: SurveyDesign, outcome: str, population_total: float) -> None:
-    """Refuse anything but a design, a column that can be synthesized, and a population total (InputError)."""
+    """Raise InputError for anything but a design, a column that can be synthesized, and a population total."""
     if not isinstance(design, SurveyDesign):
         raise InputError(f"perturbed_histogram needs a SurveyDesign, not {type(design).__name__}")
     if not isinstance(outcome, str):
@@ -180,9 +181,9 @@ def _check(design: SurveyDesign, outcome: str, population_total: float) -> None:
 
 
 def _counted(design: SurveyDesign, weight_bound: float | None) -> Floats:
-    """Return what each record adds to its bin: the clipped survey weight or, without ``weight_bound``, 1.
+    """Return what each record adds to its bin: min(survey weight, ``weight_bound``) or, without a bound, 1.
 
-    InputError if weights differ and there is no ``weight_bound``.
+    Raise InputError if weights differ and there is no ``weight_bound``.
     """
     if weight_bound is not None:
         return np.minimum(design.weights, positive(weight_bound, "weight_bound"))
@@ -195,16 +196,17 @@ def _counted(design: SurveyDesign, weight_bound: float | None) -> Floats:
 
 
 def histogram(y: Floats, w: Floats, limits: Floats) -> Floats:
-    """Return the sum of w in each of the k bins.
+    """Return the sum of w over the records with y in each of k bins: (k,).
 
-    Bins are [lower, upper), and the last bin is closed.  A value outside all bins counts in the nearest bin.
+    ``limits`` (k + 1,) has the limits of the bins.  Bins are [lower, upper), and the last bin is closed.  A value
+    outside all bins counts in the nearest bin.
     """
     bin = np.clip(np.searchsorted(limits, y, side="right") - 1, 0, limits.size - 2)
     return np.bincount(bin, w, limits.size - 1).astype(np.float64)
 
 
 def sensitivity(n: int, weight_bound: float | None) -> float:
-    """Return the largest change of the histogram, summed over bins, if one more record is counted.
+    """Return the largest sum, over all bins, of the absolute changes of the histogram if one more record is counted.
 
     The change is 1 for counts, which are exact.  A sum of n weights of at most W is computed with a rounding error of
     at most n W gamma, gamma = n u / (1 - n u), u = 2^-53 (Higham 2002, section 4.2).  This error is possible in each
@@ -219,7 +221,8 @@ def sensitivity(n: int, weight_bound: float | None) -> float:
 def draw(D: Floats, limits: Floats, n: int, rng: np.random.Generator) -> Floats:
     """Draw n values from a noisy histogram D of k bins.
 
-    Bins are drawn in proportion to max(D, 0) or, if this is 0 everywhere, to length.  Values are uniform within bins.
+    The probability of a bin is proportional to max(D, 0) or, if this is 0 for all bins, to the length of the bin.
+    Values are uniform within bins.
     """
     mass = np.maximum(D, 0.0)
     if not mass.any():
@@ -259,7 +262,7 @@ def _report(
 
 
 def _limits(bounds: Bounds, bins: int | Sequence[float] | None, n: int) -> Floats:
-    """Return the k + 1 limits of the k bins, after a check."""
+    """Return the k + 1 limits of the k bins.  Raise InputError if bounds or bins are not valid."""
     ends = _rising(bounds, "bounds")
     if ends.size != 2:
         raise InputError("bounds must be two numbers, lowest and highest value, chosen without looking at the file")

@@ -1,7 +1,8 @@
 """Levels of categorical outcomes.  Levels are published, so they are declared and not read from the file.
 
-A level in the file is the value of at least one respondent, and would appear in every public file.  So a category has
-the levels that the column's type declares (a categorical column, True and False), or the levels that the agency lists.
+Levels are all categories that an outcome can have.  A level in the file is the value of at least one respondent, and
+would appear in every public file.  So the levels are those that the column's type declares (the categories of a pandas
+Categorical column; True and False), or those that the agency lists.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def declared(design: SurveyDesign, synthesizer: Synthesizer, levels: Levels | No
     design : SurveyDesign
     synthesizer : Synthesizer
     levels : mapping of outcome to list of levels, optional
-        Levels of outcomes whose type does not declare levels, or levels that replace those of the type.
+        Levels of outcomes whose type does not declare levels.  They also replace levels that a type declares.
 
     Raises
     ------
@@ -45,7 +46,7 @@ def declared(design: SurveyDesign, synthesizer: Synthesizer, levels: Levels | No
 
 
 def having_levels(design: SurveyDesign, levels: Levels) -> SurveyDesign:
-    """Return the design after columns have been given these levels.  Errors are those of :func:`with_levels`."""
+    """Return the design with columns converted to categorical columns of these levels, by :func:`with_levels`."""
     if not levels:
         return design
     columns = {name: with_levels(design.column(name), name, own) for name, own in levels.items()}
@@ -53,7 +54,7 @@ def having_levels(design: SurveyDesign, levels: Levels) -> SurveyDesign:
 
 
 def number_codes(design: SurveyDesign, levels: Levels | None) -> dict[str, Any]:
-    """Return the types of the columns in ``levels`` that are coded as numbers.  Synthetic files keep these types."""
+    """Return the dtype of each numeric column in ``levels``, by name.  Synthetic files keep these dtypes."""
     columns = [name for name in levels if name in design.columns] if isinstance(levels, Mapping) else []
     numbers = [name for name in columns if pd.api.types.is_numeric_dtype(design.column(name).dtype)]
     return {name: design.column(name).dtype for name in numbers}
@@ -66,7 +67,7 @@ def levels_by_type(design: SurveyDesign, name: str) -> list[Any]:
 
 
 def undeclared(design: SurveyDesign, names: Iterable[str]) -> list[str]:
-    """Return the columns whose type does not declare levels."""
+    """Return those of the columns ``names`` whose type does not declare levels."""
     return [name for name in names if not design.declares_levels(name)]
 
 
@@ -89,7 +90,7 @@ def to_declare(names: Sequence[str]) -> str:
 def check_levels(levels: Levels | None, categorical: Sequence[str]) -> dict[str, list[Any]]:
     """Return the given levels by outcome.
 
-    InputError if a column is not a categorical outcome, or the levels are not a list of different labels.
+    Raise InputError if a column is not a categorical outcome, or if its levels are not a list of different labels.
     """
     if levels is None:
         return {}

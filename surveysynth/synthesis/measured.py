@@ -1,4 +1,7 @@
-"""Measuring a file for strict releases: records are counted and noise is added."""
+"""Noisy tables of a file for strict releases: records are counted by public columns, and noise is added to the counts.
+
+Measurements are such noisy tables, with everything else that is needed to draw synthetic data sets from them.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,9 @@ def measure(
     scheduler: str | None = None,
     seed: int | None = None,
 ) -> Measurements:
-    """Count a confidential file by public columns and add noise.  This is the only step that reads confidential values.
+    """Make noisy tables: count the records of a confidential file by outcomes and public columns, and add noise.
+
+    Releases are drawn from the noisy tables alone, so this is the only step that reads confidential values.
 
     Source: McKenna, Miklau & Sheldon (2021) for releases from measured tables.  The noise is OpenDP's integer Laplace
     or Gaussian mechanism, and OpenDP's composition gives the total epsilon.
@@ -79,44 +84,50 @@ def measure(
     design : SurveyDesign
         The confidential file.
     formula : str, FBS or FBP, or list of str
-        ``"income ~ region + sex"`` has one outcome, and public predictors that are categories or numbers; a product
-        ``region:sex`` gets its own table.  With FBP the files have expected weights.  A list has a formula for each
-        outcome, in sequence.  A later formula can have earlier outcomes among its predictors:
-        ``["job ~ sex", "income ~ sex + job"]``.  In a formula with several outcomes, ``"job + income ~ sex"``, each
-        outcome depends on the outcomes before it.  ``"income ~ ."`` takes all columns of ``public=`` and all outcomes
-        before, except columns whose tables would have too much noise.  The weight depends on all terms and outcomes.
+        ``"income ~ region + sex"`` has one outcome, and public predictors that are categories or numbers.  Each
+        predictor, and each product such as ``region:sex``, has its own table.  A formula alone stands for
+        :class:`surveysynth.FBS`; with :class:`surveysynth.FBP` the synthetic weights are expected weights given the
+        other columns.  A list has a formula for each outcome, in sequence.  A later formula can have earlier outcomes
+        among its predictors: ``["job ~ sex", "income ~ sex + job"]``.  In a formula with several outcomes,
+        ``"job + income ~ sex"``, each outcome depends on the outcomes before it.  ``"income ~ ."`` takes all columns of
+        ``public=`` and all earlier outcomes as predictors, except columns whose tables would have too much noise.  The
+        model of the weight has all predictors and all outcomes.
     epsilon : float
-        Privacy budget for blanking the outcomes and the weight of a record or unit.  If these values are replaced,
-        twice this epsilon holds under Laplace noise; under Gaussian noise the report has the epsilon for replacing.
+        Privacy budget.  It is for neighbouring files in one of which the outcomes and the weight of one record, or of
+        the records of one ``unit``, are blanked.  For files in which these values are replaced by others, twice this
+        epsilon holds under Laplace noise; under Gaussian noise the report has the epsilon for replacing.
     delta : float, optional
         The delta of (epsilon, delta)-differential privacy, such as 1e-10.  The noise is then Gaussian, which is smaller
         than Laplace noise if there are more than approximately 20 tables, as for three or more outcomes.
     population_total : float, or mapping of stratum to float
         Public number of population units, to which weights (also public weights) add up.
     population_totals : mapping of term to mapping of level to float, optional
-        Public totals of the levels of predictors, ``{"region": {"north": 812_000, ...}}``.  Counts of these domains are
-        then exact.  The default is the totals to which the design's weights were calibrated, if these are whole
-        numbers.
+        Public population totals of the levels of predictors, ``{"region": {"north": 812_000, ...}}``.  Estimated counts
+        of these domains then equal the totals.  The default is the totals to which the design's weights were
+        calibrated, if these are whole numbers.
     bounds : (float, float), or mapping of outcome to such, optional
         Short form of ``outcomes={...: Outcome(bounds=...)}``.
     outcomes : mapping of outcome to Outcome, optional
-        Public facts about the outcomes.  A categorical column declares its levels by its type.
+        Public facts about the outcomes, such as bounds or levels.  The type of a pandas Categorical column declares its
+        levels.
     weight : {"synthesize", "public"}
         "synthesize": weights are confidential and are synthesized.  "public": weights are published.
     weight_bounds : (float, float)
         Public bounds of a weight, as multiples of the mean weight.  A weight outside counts as a weight at the bound.
     clusters : {"model", "ignore"}
-        "model": PSUs, and strata that the predictors do not determine, have effects.  "ignore": they have none.
+        "model": PSUs, and strata that the predictors do not determine, have effects in the model.  "ignore": they have
+        none.
     unit : str, optional
         Column of the units that epsilon protects, if these are groups of records, such as households.  The column is
         published with other labels.
     public : list of str, optional
-        Columns that may be published.  Other columns are refused.  ``~ .`` stands for these columns.
+        Columns that may be published.  Predictors and design columns are published, so they are refused if they are not
+        in this list.  ``~ .`` stands for these columns.
     importance : mapping of outcome to float, optional
-        Factors by which the noisy tables of an outcome get a larger or smaller share of epsilon; default 1.
+        The noisy tables of an outcome get a share of epsilon in proportion to its importance, which is 1 by default.
     edits : list of str, optional
         Public rules that every synthetic record obeys, as conditions on columns of the files: ``"rent <= income"``.
-        Answers that break a rule are drawn again.
+        Synthetic records that break a rule are drawn again.
     earlier : Measurements or Release, optional
         Measurements of an earlier year by the same formulas.  The model is fitted to both years, and this year's
         effects are the effects of the earlier year plus a drift.  The report's epsilon is the sum over both years, for
@@ -137,10 +148,10 @@ def measure(
     Raises
     ------
     InputError
-        The file contradicts the declarations.  A predictor has missing values, or is of a kind by which records cannot
-        be counted.  A
-        declaration or the population total is missing, or totals contradict each other.  A rule names a column that
-        the files do not have, or is on public columns alone and some records break it.
+        The file contradicts the declarations.  A predictor has missing values, or is of a type by which records cannot
+        be counted.  A declaration or the population total is missing, or totals contradict each other.  A rule names a
+        column that the files do not have.  A rule is about public columns alone, and some records break it: public
+        columns cannot be drawn again.
     PrivacyError
         Epsilon would exceed the ledger's cap.  Nothing was measured.
 
@@ -164,7 +175,7 @@ def measured(
     asked: StrictRequest, epsilon: float, *, scheduler: str | None = None, ledger: Ledger | None = None,
     seed: int | None = None,
 ) -> Measurements:  # fmt: skip
-    """Make the measurements of a checked request."""
+    """Make the measurements (module docstring) for arguments of :func:`measure` that were checked."""
     design, model, unit, delta = asked.design, asked.model, asked.unit, asked.delta
     try:
         noisy = measure_design(

@@ -26,7 +26,7 @@ def without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[Sur
     design : SurveyDesign
         The design without these records.
     rows : int array
-        Rows of the remaining records, from 0.
+        For each remaining record, its row in the given design, from 0.
     absent : bool array (n,)
         True for each record that was left out.
 
@@ -56,7 +56,7 @@ def without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[Sur
 
 
 def missing_text(design: SurveyDesign, absent: NDArray[np.bool_]) -> list[str]:
-    """Return a list with a sentence of the report on records that were left out, or an empty list."""
+    """Return the sentence of the report on records that were left out, in a list, which is empty if there are none."""
     if not absent.any():
         return []
     return [LEFT_OUT.format(f"{absent.sum():,} of {design.n:,} records")]

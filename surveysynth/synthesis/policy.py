@@ -1,11 +1,12 @@
-"""A policy: everything that protects a release, fixed on a historical file (Hu, Williams & Savitsky 2025, section 4.5).
+"""A policy: everything that protects a release, set on a historical file (Hu, Williams & Savitsky 2025, section 4.5).
 
     historical file -> unweighted fit: draws theta_s -> f_i = max_s |log p_i| -> map, c1, c2 -> epsilon
 
 Here p_i is the density of record i at a posterior draw theta_s, f_i the record's risk, and c1 and c2 the constants of
 the map from risks to privacy weights alpha_i.  In later periods the same draws give f_i for the records of the current
-file, the same map and constants give alpha_i, and the same epsilon clamps alpha_i log p_i.  So a record's privacy
-weight depends on no other record of the current file, and the guarantee is strict.
+file, the same map and constants give alpha_i, and the fit moves every alpha_i log p_i into [-epsilon / (2 m),
+epsilon / (2 m)] (the clamp), for m data sets.  So a record's privacy weight depends on no other record of the current
+file, and the guarantee is strict.
 """
 
 from __future__ import annotations
@@ -184,9 +185,9 @@ class Policy:
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError
-            See :func:`surveysynth.fit`.  An error is also raised if ``source`` is empty; if the model cannot be
-            clamped, cannot be used for another file, or draws synthetic values given the confidential values; or if the
-            formula has a term that depends on other records, such as ``I(x - x.mean())``.
+            See :func:`surveysynth.fit`.  An error is also raised if ``source`` is empty; if the model has no fit with a
+            clamp, cannot be used for another file, or draws synthetic values given the confidential values, so that no
+            epsilon holds; or if the formula has a term that depends on other records, such as ``I(x - x.mean())``.
 
         Notes
         -----
@@ -230,7 +231,7 @@ class Policy:
         )  # fmt: skip
 
     def risk(self, design: SurveyDesign, data: Any) -> Floats:
-        """Compute the risks f_i of a file's records under the historical draws: the maxima of |log p_i|.
+        """Compute the risks f_i of a file's records: the maxima of |log p_i| over the draws of the historical file.
 
         Parameters
         ----------
@@ -247,8 +248,9 @@ class Policy:
         Raises
         ------
         InputError
-            The file is the historical file itself, or its predictors have other columns or levels than in that file.
-            Or the weights are a function of the predictors in one of the two files only.
+            The file is the historical file itself, so that the policy would depend on the values that it must protect.
+            Or the predictors have other columns or levels than in the historical file, or the weights are a function of
+            the predictors in one of the two files only, so that the model is another.
         """
         if _digest(design, self.synthesizer, self.digest.partition(":")[0]) == self.digest:
             raise InputError(
@@ -276,12 +278,12 @@ class Policy:
         return self.synthesizer.lipschitz(data, self.synthesizer.from_original_scale(data, draws))
 
     def describe(self) -> str:
-        """Describe the policy for the public report.
+        """Return a sentence of the public report on where the privacy weights come from.
 
         Returns
         -------
         str
-            A sentence on the source of the privacy weights.
+            The sentence.
         """
         c = self.mechanism
         return (
@@ -380,7 +382,7 @@ class Policy:
 
 
 def _check_draws(values: Mapping[str, Floats], shapes: Mapping[str, Sequence[int]]) -> None:
-    """Refuse draws with other names or shapes than those that were written, and infinite values (ValueError)."""
+    """Raise ValueError for infinite values, or for draws whose names or shapes are not those that were written."""
     if {name: list(draws.shape) for name, draws in values.items()} != dict(shapes):
         raise ValueError("draws of another shape")
     if len({len(draws) for draws in values.values()}) != 1:
@@ -390,9 +392,10 @@ def _check_draws(values: Mapping[str, Floats], shapes: Mapping[str, Sequence[int
 
 
 def _check_model(synthesizer: Synthesizer, mechanism: Censored) -> None:
-    """Refuse a model for which a policy cannot be made (InputError, ModelError).
+    """Raise InputError or ModelError for a model for which a policy cannot be made.
 
-    Such a model cannot be clamped, cannot be used for other files, or draws given the confidential values.
+    Such a model has no fit with a clamp, cannot be used for other files, or draws synthetic values given the
+    confidential values.
     """
     if synthesizer.from_records:
         raise InputError(
@@ -422,13 +425,13 @@ def _prepared(
 
 
 def _levels(design: SurveyDesign, synthesizer: Synthesizer) -> dict[str, list[str]]:
-    """Return the sorted labels of each predictor that is not a number."""
+    """Return the sorted categories that occur, as text, for each predictor that is not numeric."""
     columns = {name: design.column(name) for name in synthesizer.predictor_columns}
     return {name: sorted(set(column.astype(str))) for name, column in columns.items() if is_label(column)}
 
 
 def _digest(design: SurveyDesign, synthesizer: Synthesizer, salt: str) -> str:
-    """Return the salt, and a hash of the outcomes that does not depend on the order of the records."""
+    """Return "salt:hash", with a hash of salt and outcomes that does not depend on the order of the records."""
     values = np.sort(np.column_stack([design.numeric(outcome) for outcome in synthesizer.outcomes]), axis=0)
     return f"{salt}:{hashlib.sha256(salt.encode() + values.tobytes()).hexdigest()}"
 

@@ -40,7 +40,7 @@ def strict_arguments(model: object, given: Mapping[str, Any]) -> StrictArguments
     Raises
     ------
     InputError
-        An argument is only for fits to records, or the list contains something else than formulas.
+        An argument is only for fits of a model to records, or a list has members that are not formulas.
     ModelError
         The model is neither FBS nor FBP, has options for fits to records, or is an FBP of several outcomes.
     """
@@ -76,7 +76,7 @@ def _with_levels(settings: dict[str, Any], levels: Any, outcomes: Sequence[str])
 
 
 def refuse_schema(settings: Mapping[str, Any]) -> None:
-    """Refuse arguments that only releases from noisy tables have, if a model is fitted to records (InputError)."""
+    """Raise InputError for arguments that have no effect on a fit to records, but only on noisy tables."""
     given = [name for name in SCHEMA_ENTRIES if not _is_nothing(settings.get(name))]
     if given:
         raise InputError(

@@ -1,4 +1,9 @@
-"""Checks of all arguments of a strict release (from noisy tables), before a confidential value is counted."""
+"""Checks of all arguments of a strict release, before a confidential value is counted.
+
+Strict releases satisfy differential privacy at the size of the file, not only for many records.  They are drawn from
+noisy tables: counts of the confidential file with noise (:func:`surveysynth.measure`).  Declarations are the public
+bounds or levels of the outcomes.
+"""
 
 from __future__ import annotations
 
@@ -65,17 +70,18 @@ class StrictRequest:
     model : FBS or FBP
         One model of all outcomes.
     questions : list of Question
-        For each outcome, its declaration, and the formula that says by which columns the outcome is counted.
+        For each outcome, its declaration, and the predictors by which the outcome is counted.
     terms : list of Term
-        Public terms by which records are counted.
+        The public terms by which records are counted: predictors, PSUs, strata, and the units that epsilon protects
+        with their sizes.
     public : SurveyDesign
-        The public columns, with the roles of the design.
+        The design with its public columns alone.
     schema : dict of str to Outcome
         The declaration of each outcome.
     rules : tuple of str
         Edit rules.
     notes : list of str
-        Sentences of the report on records that are left out.
+        Sentences of the report on records that are left out, and on totals that are taken as public.
     population_total : float
     population_totals : dict of str to float array
         Population totals of levels, by name of the term.
@@ -117,13 +123,13 @@ def strict_request(
 ) -> StrictRequest:  # fmt: skip
     """Check the arguments of :func:`surveysynth.measure`.
 
-    If an argument is wrong, confidential values are read, so that the error also names outcomes that contradict their
-    declarations.  If all arguments are right, no confidential value is read.
+    If all arguments are right, no confidential value is read.  If an argument is wrong, the outcomes are read, so that
+    the error also names outcomes whose values contradict their declarations.
 
     Parameters
     ----------
     needs : str
-        Template of the message that lists missing arguments.
+        Template of the message about missing arguments, with "{}" in place of their list.
     design, formula, epsilon, ...
         See :func:`surveysynth.measure`.
 
@@ -210,7 +216,8 @@ def _terms(
 def check_values(design: SurveyDesign, model: FBS | FBP, schema: Mapping[str, Outcome], wrong: Obstacles) -> None:
     """Add an error to ``wrong`` for each outcome whose values contradict the declaration of the outcome.
 
-    This is for calls that are refused anyway.  In other calls values are checked while they are counted.
+    This is for calls that raise an error anyway, to report all errors at once.  In other calls, values are checked
+    while they are counted.  Nothing is checked if the design is read from files, because that would take long.
     """
     for name in model.outcomes if not design.files else ():  # a parquet file is not read only for a message
         outcome = schema.get(name)
@@ -218,7 +225,7 @@ def check_values(design: SurveyDesign, model: FBS | FBP, schema: Mapping[str, Ou
 
 
 def check_contradictions(asked: StrictRequest) -> None:
-    """Refuse a file whose outcomes contradict their declarations.  No noisy table is made.
+    """Raise InputError if outcomes of the file contradict their declarations.  No noisy table is made.
 
     Raises
     ------
@@ -242,7 +249,7 @@ def _questions(
     model: FBS | FBP, right_hand_sides: Mapping[str, RightHandSide], terms: Sequence[Term],
     schema: Mapping[str, Outcome], importances: Mapping[str, float],
 ) -> list[Question]:  # fmt: skip
-    """Return, for each outcome, its declaration and by which columns the outcome is counted."""
+    """Return, for each outcome, its declaration, its importance, and the predictors by which it is counted."""
     others = {term.name for term in terms if not term.drawn} - {*term_names(model.predictors)}  # the size of units
     named = {frozenset(term.columns): term.name for term in terms}  # a:b and b:a are the same term
     return [
@@ -284,9 +291,9 @@ def _has_columns(design: SurveyDesign, model: FBS | FBP, public: Sequence[str] |
 
 
 def earlier_source(given: Measurements | Release | None) -> Source | None:
-    """Return the measurements of an earlier year, or None if ``given`` is None.
+    """Return the noisy tables of an earlier year, or None if ``given`` is None.
 
-    Raise InputError if ``given`` has no measurements.
+    Raise InputError if ``given`` is neither measurements nor a release that was drawn from measurements.
     """
     if given is None:
         return None
@@ -317,9 +324,10 @@ def _rules(
 
 
 def _try_rules(public: pd.DataFrame, schema: Mapping[str, Outcome], rules: Sequence[str]) -> None:
-    """Try all rules on made-up answers, before anything is measured.
+    """Evaluate all rules on random values of the outcomes, before anything is counted.
 
-    InputError if a rule cannot be evaluated, or if it is on public columns alone and some records break it.
+    Raise InputError if a rule cannot be evaluated, or if it is on public columns alone and some records break it:
+    public columns cannot be drawn again.
     """
     rng = np.random.default_rng(0)
     frame = public.head(TRIED)
@@ -338,7 +346,7 @@ def _try_rules(public: pd.DataFrame, schema: Mapping[str, Outcome], rules: Seque
 def _public(
     design: SurveyDesign, model: FBS | FBP, seed: int | None, unit: str | None, *, weighted: bool
 ) -> SurveyDesign:  # fmt: skip
-    """Return the public columns with the roles of the design.  Confidential weights are replaced by 1."""
+    """Return the design with its public columns alone.  Unless ``weighted``, all weights are replaced by 1."""
     frame = public_frame(design, model, np.random.default_rng(seed), unit)
     roles = roles_of(design, model.outcomes, frame, None)
     weights = design.weights if weighted else np.ones(design.n)

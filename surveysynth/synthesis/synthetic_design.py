@@ -1,7 +1,7 @@
-"""Synthetic designs: the columns, weights and design of the public files.
+"""Synthetic designs: the columns, the weights and the sampling design of the public files.
 
-A public file contains the synthetic outcomes and weights, the predictors and the design columns, and
-no other column of the confidential file.
+A public file has synthetic outcomes and weights, and the predictors and design columns of the confidential file.  It
+has no other column of that file.  The roles of columns are weights, strata, PSUs, fpc and so on.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SCALED = 0.01  # weights whose mean differs from 1 by at most this are scaled to
 
 
 def check_enough(total: Any, n: int) -> float:
-    """Return the population total as a number.  Raise InputError if the total is below the number n of records."""
+    """Return the population total as a number.  Raise InputError if the total is below n, the number of records."""
     total = positive(total, "population_total")
     if total < n:
         raise InputError(f"population_total is below the {n:,} records of the sample: it counts everybody")
@@ -41,7 +41,10 @@ def check_enough(total: Any, n: int) -> float:
 
 
 def check_total(total: float | Mapping[Any, float] | None, design: SurveyDesign) -> Total:
-    """Return the population total or totals after checks.  Warn if the survey weights have a very different sum."""
+    """Return the checked population total or totals.  Warn if the survey weights have a very different sum.
+
+    Raise InputError if totals are wrong (:func:`checked_total`).
+    """
     checked = checked_total(total, design)
     if checked is not None:
         everybody = sum(checked.values()) if isinstance(checked, Mapping) else checked
@@ -50,9 +53,10 @@ def check_total(total: float | Mapping[Any, float] | None, design: SurveyDesign)
 
 
 def checked_total(total: float | Mapping[Any, float] | None, design: SurveyDesign) -> Total:
-    """Return the population total or totals after checks, without a comparison with the survey weights.
+    """Return the checked population total or totals, without a comparison with the sum of the survey weights.
 
-    Raise InputError if totals are wrong.
+    Raise InputError if a total is not positive or is below the number of records, or if totals by stratum are not one
+    total for each stratum.
     """
     if total is None:
         return None
@@ -74,9 +78,10 @@ def checked_total(total: float | Mapping[Any, float] | None, design: SurveyDesig
 
 
 def refuse_far(total: Total, design: SurveyDesign) -> None:
-    """Refuse a population total of more than 3 times, or less than a third of, the sum of the weights (InputError).
+    """Raise InputError for a population total above 3 times, or below 1/3 of, the sum of the weights.
 
-    Totals of strata are compared within each stratum.  Weights that are scaled to the sample are not compared.
+    Then the total or the weights are probably wrong.  Totals by stratum are compared within each stratum.  Weights that
+    add up to the number of records (:func:`scaled_to_sample`) are not compared.
     """
     if total is None or scaled_to_sample(design.weights.sum(), design.n):
         return
@@ -131,7 +136,7 @@ def public_mean_weight(design: SurveyDesign, total: Total) -> float:
 
 
 def total_text(total: Total, *, public_weights: bool) -> str | None:
-    """Return the sentence of the report on the population total, or None if the total is not public."""
+    """Return the sentence of the report on the population total, or None without a public total or public weights."""
     if total is None and public_weights:
         return PUBLIC_SUM
     if total is None:
@@ -145,7 +150,11 @@ def total_text(total: Total, *, public_weights: bool) -> str | None:
 
 
 def totals_of(design: SurveyDesign, given: Total) -> tuple[Codes, Floats]:
-    """Return each record's group (stratum, or whole file), and the total to which each group's weights add up."""
+    """Return each record's group (n,), and the total of each group (groups,), to which synthetic weights add up.
+
+    ``given`` is the population total or totals.  Groups are strata if totals by stratum are given.  Otherwise there is
+    one group.
+    """
     if isinstance(given, Mapping):
         stratum, levels = pd.factorize(design.column(str(design.strata_name)))
         return stratum, np.array([given[str(level)] for level in levels])
@@ -154,10 +163,11 @@ def totals_of(design: SurveyDesign, given: Total) -> tuple[Codes, Floats]:
 
 
 def roles_of(design: SurveyDesign, outcomes: Sequence[str], public: pd.DataFrame, given: Total) -> dict[str, Any]:
-    """Return the roles of columns in the public files: the survey's roles, with weights in place of probabilities.
+    """Return the roles of columns in the public files, as arguments of SurveyDesign.
 
-    ``given`` is the population total or totals.  Variable labels of unpublished columns are left out, because the
-    new weights may have the name of such a column.
+    They are the roles in the confidential design, but with weights instead of inclusion probabilities.  ``public`` has
+    the public columns, and ``given`` is the population total or totals.  Variable labels of unpublished columns are
+    left out, because the synthetic weights may have the name of such a column.
     """
     weights = design.weights_name or _free_name("weight", [*public.columns, *outcomes])
     # synthetic weights do not add up to the totals to which the survey weights were calibrated
@@ -169,7 +179,7 @@ def roles_of(design: SurveyDesign, outcomes: Sequence[str], public: pd.DataFrame
 
 
 def public_columns(design: SurveyDesign, synthesizer: Synthesizer, unit: str | None = None) -> list[str]:
-    """Return the columns of the public files that are not synthesized, in the order of the confidential file."""
+    """Return the columns that are published unchanged or with other labels, in the order of the confidential file."""
     kept = {*synthesizer.predictor_columns, design.strata_name, *design.psu_names, *design.fpc_names, unit}
     return [str(c) for c in design.columns if c in kept]
 
@@ -179,8 +189,8 @@ def check_public(
 ) -> None:  # fmt: skip
     """Raise InputError for columns that cannot be used or published.
 
-    These are unknown columns, weights as predictors, outcomes with a role in the design, outcomes that ``public``
-    names, and columns that would be published although ``public`` does not name them.
+    These are unknown columns; weights as predictors, which are published; outcomes with a role in the design; outcomes
+    in ``public``, which are confidential; and columns that would be published but are not in ``public``.
     """
     for name in synthesizer.predictor_columns:
         design.column(name)
@@ -209,7 +219,7 @@ def check_public(
 def public_frame(
     design: SurveyDesign, synthesizer: Synthesizer, rng: np.random.Generator, unit: str | None = None
 ) -> pd.DataFrame:  # fmt: skip
-    """Return the public columns of the file.  Labels of strata, PSUs and units are recoded at random.
+    """Return the public columns of the file.  Labels of strata, PSUs and units are replaced by random numbers.
 
     Predictors are unchanged.  Attributes, names of axes and unused categories of the confidential frame are not copied.
     """
@@ -229,8 +239,8 @@ def public_frame(
 def count_roles_of(synthetic: Synthetic, roles: dict[str, Any], taken: Sequence[str]) -> dict[str, Any] | None:
     """Return the roles of columns (weights, strata, PSUs) for standard errors of counts.
 
-    Return None if standard errors of counts need the same roles as those of other statistics.  ``taken`` are names of
-    columns, which the weights for counts cannot have.
+    Return None if they are the same as for standard errors of other statistics.  ``taken`` are the names of columns
+    that exist already, and that the column of weights for counts cannot have.
     """
     if synthetic.count_weights is None:
         return None
@@ -253,8 +263,11 @@ def assemble(
 ) -> SurveyDesign:
     """Make a SurveyDesign of a synthetic data set, with weights that add up to the population totals.
 
-    ``totals`` has each record's group, and the total of each group (:func:`totals_of`).  ``order`` is the order of the
-    records, and ``coded`` has the types of the categories that are coded as numbers.
+    ``public`` has the public columns (:func:`public_frame`), ``roles`` and ``count_roles`` the roles of columns
+    (:func:`roles_of`, :func:`count_roles_of`), and ``totals`` each record's group and the total of each group
+    (:func:`totals_of`).  ``order`` is a permutation of the records, and ``coded`` has the dtypes of outcomes whose
+    categories are numbers.  Raise ModelError if a synthetic value is infinite, or is missing where the model has
+    values.
     """
     frame = public.copy(deep=False)
     values = synthesizer.columns_of(synthetic)
@@ -296,7 +309,7 @@ def _free_name(name: str, taken: Sequence[str]) -> str:
 
 
 def ignored_groups_text(design: SurveyDesign, synthesizer: Synthesizer) -> list[str]:
-    """Return a list with a sentence of the report on ignored PSUs and strata, or an empty list."""
+    """Return the sentence of the report on ignored PSUs and strata, in a list, which is empty if there are none."""
     groups = groups_of(design, synthesizer.predictor_columns)
     if groups is None:
         return []
