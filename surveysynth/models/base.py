@@ -239,7 +239,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
     def pilot(self) -> Synthesizer | None:
         """Return a simpler model that is fitted to the same records in milliseconds.
 
-        The search for privacy weights starts from the privacy weights that suit the simpler model.
+        The search for the scale c1 of the privacy weights starts from the scale that suits the simpler model.
 
         Returns
         -------

@@ -94,7 +94,7 @@ class Draws:
     Attributes
     ----------
     values : dict of float arrays (S, ...)
-        Draws of each parameter, by its name.  Each model documents its names.
+        Draws of each parameter, by its name.  The model defines the names.
     chain : int array (S,)
         Number, from 0, of the chain of each draw.
     diagnostics : Diagnostics

@@ -64,7 +64,7 @@ def max_abs_log_density(t: Floats, row: Codes, coefficients: RowCoefficients, S:
     t : float array (n, 2)
         Statistics t_1 and t_2 of each record.
     row : int array (n,)
-        Predictor row of each record.
+        Number of each record's predictor row.
     coefficients : function
         Takes the positions of predictor rows, and returns c, p and q, each (rows, S).
     S : int

@@ -71,8 +71,8 @@ def with_categories(predictors: str, names: Sequence[str]) -> str:
 def discrete_predictors(design: SurveyDesign, predictors: str, synthesized: Sequence[str]) -> list[str]:
     """Return the names of the discrete public columns of a formula.
 
-    These are labels, numbers inside ``C()``, and numbers with at most 10 different values.  ``synthesized`` are the
-    categorical outcomes in the formula, which are left out.
+    These are labels, the stratum, numbers inside ``C()``, and numbers with at most 10 different values.
+    ``synthesized`` are the categorical outcomes in the formula, which are left out.
     """
     coded = coded_columns(predictors)
     return [
