@@ -1,6 +1,6 @@
-"""Write models and transforms as JSON and read them back.
+"""Convert models and transforms of outcomes to objects that JSON can store, and back.
 
-A policy, which is made from a historical file for releases of later files, stores its model in this form.
+A policy stores its model in this form.  A policy is made from a historical file for releases of later files.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ CLASSES: dict[str, type] = {
 
 
 def as_json(value: Any) -> Any:
-    """Turn a model or a transform into numbers, strings, lists and mappings.  Internal fields are left out.
+    """Convert a model or a transform to numbers, strings, lists and dicts.  Fields marked as internal are left out.
 
     Raises
     ------
     InputError
-        The class of the object does not belong to the package.
+        The model or transform is an instance of a class outside the package, which :func:`from_json` could not rebuild.
     """
     if is_dataclass(value) and not isinstance(value, type):
         name = type(value).__name__

@@ -1,14 +1,17 @@
 """The base class of all models: the methods of a synthesizer, and the data that these methods take and return.
 
-A model has three methods on two kinds of data.  :class:`Public` holds data that may be published: predictors, and
-the survey weights if they are public.  :class:`Records` adds confidential data.  ``fit`` draws parameters given the
-records.  ``log_density`` returns the log density of each record in each draw.  The package computes every Lipschitz
-bound from these log densities.  ``simulate`` makes a synthetic data set from one draw and from public data.  A model
-with further abilities is a subclass of :class:`Clustered`, :class:`Boundable`, :class:`Debiasable` or
+A model has three methods on two kinds of data.  :class:`Public` holds data that are released unchanged: predictors,
+and the survey weights if they are public.  :class:`Records` adds confidential data.  ``fit`` draws parameters from the
+posterior given the records, in which the density of record i is raised to the power of its privacy weight alpha_i,
+from 0 to 1.  ``log_density`` returns the log density of each record for each of these draws.  The package computes
+every Lipschitz bound from these log densities.  ``simulate`` makes a synthetic data set from one draw and from public
+data.  A model with further abilities is a subclass of :class:`Clustered`, :class:`Boundable`, :class:`Debiasable` or
 :class:`Portable`.
 
-In shapes, n is the number of records, S of posterior draws, G of distinct predictor rows (rows of the model matrix), K
-of columns of the model matrix, and U of units if epsilon protects units of several records.
+A unit is what epsilon protects: a single record, or all records of a person, household or enterprise.
+
+Letters in shapes are numbers: n of records, S of posterior draws, U of units, K of columns of the model matrix, and G
+of predictor rows.  The predictor rows are the distinct rows of the model matrix.
 """
 
 from __future__ import annotations
@@ -104,7 +107,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
 
     @property
     def name(self) -> str:
-        """Short name for reports."""
+        """Short name of the model for reports.  By default, it is the name of the class."""
         return type(self).__name__
 
     @property
@@ -133,13 +136,15 @@ class Synthesizer(Generic[R], metaclass=Complete):
         Returns
         -------
         dict of str to array (n,)
-            Values of numeric outcomes and labels of categories, by column.
+            By column name, the values of a numeric outcome or the labels of a categorical outcome.
         """
         return dict(zip(self.numeric, made.outcomes.T, strict=True)) | dict(made.labels)
 
     @abstractmethod
     def fit(self, records: R, alpha: Floats, sampler: Sampler) -> Draws:
-        """Draw from the pseudo posterior: the prior times prod_i p(record i)^alpha_i.
+        """Draw parameters from the pseudo posterior: the prior times prod_i p(record i)^alpha_i.
+
+        p(record i) is the density of record i, whose log is :meth:`log_density`.
 
         Parameters
         ----------
@@ -158,7 +163,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
 
     @abstractmethod
     def log_density(self, records: R, draws: Draws) -> Floats:
-        """Compute the normalized log density of every record in every draw, on the scale of ``measure``.
+        """Compute the log density of each record for each draw, normalized and on the scale of ``measure``.
 
         Parameters
         ----------
@@ -170,7 +175,8 @@ class Synthesizer(Generic[R], metaclass=Complete):
         Returns
         -------
         float array (S, n)
-            log p(y_i, log w_i | x_i, draw).  The value is -inf where the record is impossible.
+            log p(y_i, log w_i | x_i, draw), or log p(y_i | x_i, draw) if the weight is public.  It is -inf if record i
+            is impossible under the draw.
         """
 
     @abstractmethod
@@ -189,7 +195,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         Returns
         -------
         Synthetic
-            Outcomes, and log weights where they are modelled.
+            Outcomes, and survey weights: the public weights, or weights made by the model.
         """
 
     # ---- defaults
@@ -222,7 +228,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
 
     @property
     def lacking(self) -> tuple[str, ...]:
-        """Outcomes that are missing in some records of synthetic files.  By default there are none."""
+        """Names of the outcomes that are missing in some records of synthetic files.  By default there are none."""
         return ()
 
     @property
@@ -231,7 +237,9 @@ class Synthesizer(Generic[R], metaclass=Complete):
         return []
 
     def pilot(self) -> Synthesizer | None:
-        """Return a simpler model that fits the same records in milliseconds and starts the tuning of privacy weights.
+        """Return a simpler model that is fitted to the same records in milliseconds.
+
+        The search for the scale c1 of the privacy weights starts from the scale that suits the simpler model.
 
         Returns
         -------
@@ -251,13 +259,14 @@ class Synthesizer(Generic[R], metaclass=Complete):
         design : SurveyDesign
             The file.
         clusters : {"model", "ignore"}
-            "ignore" leaves out effects of PSUs and of strata that the predictors do not determine.
+            Treatment of PSUs and strata that the predictors do not determine.  With "model", they have effects, and a
+            model without such effects refuses the file.  With "ignore", they have no effects.
         mean_weight : float, optional
             A public number by which weights are divided: the population size over n.  By default, weights are divided
             by their mean, which depends on every record.
         constants : mapping of str to mapping, optional
-            Means, knots and other constants of the formula's terms, from another file.  By default, they are computed
-            from this file.
+            Constants of the formula's terms from another file, such as the mean in ``center(age)``.  By default, they
+            are computed from this file.
         unit : int array (n,), optional
             Unit of each record, if epsilon protects units of several records.  The log of the unit's number of records
             becomes a predictor.
@@ -271,10 +280,12 @@ class Synthesizer(Generic[R], metaclass=Complete):
         ------
         InputError
             Outcomes or predictors are missing; outcomes are not numbers; the formula cannot be evaluated; the design
-            has PSUs or strata, and ``clusters`` is not "ignore"; or :meth:`check` refuses the values.
+            has PSUs or strata that the predictors do not determine, the model has no effects of them, and ``clusters``
+            is not "ignore"; or :meth:`check` refuses the values.
         ModelError
-            The weight is nearly a function of public data, or an outcome is nearly proportional to a size measure that
-            is not a predictor.
+            The weight is nearly a function of public data, so its density is nearly unbounded.  Or an outcome is nearly
+            proportional to the inclusion probability, so totals of synthetic files would be far less accurate than
+            those of the sample.
         """
         y = np.column_stack([present(design, outcome) for outcome in self.outcomes])
         X, row, columns = self.predictor_rows(design, clusters, constants)
@@ -288,7 +299,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
     def note_obstacles(self, design: SurveyDesign, clusters: Clusters, wrong: Obstacles) -> None:
         """Collect the error messages with which :meth:`prepare` would refuse the file.
 
-        A call that has already failed uses this method, so that one message lists all errors.
+        This method is used after another check has failed, so that one message lists all errors.
 
         Parameters
         ----------
@@ -362,7 +373,8 @@ class Synthesizer(Generic[R], metaclass=Complete):
         Raises
         ------
         InputError
-            The predictors do not determine the PSU or stratum of a record, and ``clusters`` is "model".
+            The predictors do not determine the PSU or stratum of a record, and ``clusters`` is "model".  This model has
+            no effects of PSUs and strata, and without them standard errors from synthetic files can be far too small.
         """
         X, row, columns = predictor_rows(design, self.predictors, None, constants)
         groups = groups_of(design, self.predictor_columns) if clusters == "model" else None
@@ -384,7 +396,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         design : SurveyDesign
             The file.
         X, row : float array (G, K), int array (n,)
-            Predictor rows as returned by :meth:`predictor_rows`.
+            Predictor rows, and the position in ``X`` of each record's row, from :meth:`predictor_rows`.
         mean_weight : float, optional
             See :meth:`prepare`.
 
@@ -398,7 +410,8 @@ class Synthesizer(Generic[R], metaclass=Complete):
         Raises
         ------
         ModelError
-            The weight is nearly a function of public data, or an outcome nearly determines the weight.
+            The weight is nearly a function of public data, or an outcome is nearly proportional to the inclusion
+            probability; see :meth:`prepare`.
         """
         weights = public_weight(design, self.predictor_columns, X, row)
         if weights is not None:
@@ -407,11 +420,11 @@ class Synthesizer(Generic[R], metaclass=Complete):
         return None, np.log(design.weights / (mean_weight or design.weights.mean()))
 
     def lipschitz(self, records: R, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None) -> Floats:
-        """Compute the largest |log p(record i | draw)| over all draws, for each record i.
+        """Compute, for each record i, the maximum over all draws of |log p(record i | draw)|.
 
-        With ``unit``, log p is summed over the records of a unit first.  The Lipschitz bound of a record is alpha times
-        this maximum.  If effects of PSUs are integrated out, p is the density of the record given the other records of
-        the PSU, whose privacy weights are ``alpha``.
+        With ``unit``, log p is first summed over the records of each unit.  The Lipschitz bound of a record or unit is
+        its privacy weight times this maximum.  If effects of PSUs are integrated out, p is the density of the record
+        given the other records of its PSU, and it depends on the privacy weights ``alpha`` of the PSU's records.
 
         Parameters
         ----------
@@ -422,11 +435,11 @@ class Synthesizer(Generic[R], metaclass=Complete):
         unit : int array (n,), optional
             Unit of each record, numbered from 0, if epsilon protects units of several records.
         alpha : float array (n,), optional
-            Privacy weights.  The default is 1 for every record.
+            Privacy weights, used only if effects of PSUs are integrated out.  The default is 1 for every record.
 
         Returns
         -------
-        float array (n,) or (U,)
+        float array (n,), or (U,) with ``unit``
             The maximum of each record or unit.  It is infinite if the density is 0 or infinite in some draw.
         """
         key = np.arange(records.n) if unit is None else unit
@@ -440,21 +453,23 @@ class Synthesizer(Generic[R], metaclass=Complete):
         return np.where(np.isfinite(out), out, np.inf)
 
     def log_ratio(self, records: R, before: Floats, after: Floats, draws: Draws) -> Floats:
-        """Compute how much the log pseudo likelihood changes if privacy weights change from ``before`` to ``after``.
+        """Compute how much the log pseudo likelihood of each draw changes with the privacy weights.
+
+        The log pseudo likelihood is sum_i alpha_i log p(record i | draw).
 
         Parameters
         ----------
         records : Records
             Records made by :meth:`prepare`.
         before, after : float array (n,)
-            Privacy weights.
+            Two sets of privacy weights alpha.
         draws : Draws
             S draws of the parameters.
 
         Returns
         -------
         float array (S,)
-            The log pseudo likelihood under ``after`` minus the one under ``before``, in every draw.
+            For each draw, the log pseudo likelihood under ``after`` minus the log pseudo likelihood under ``before``.
         """
         out = np.zeros(draws.size)
         for block in _blocks(np.arange(records.n), draws.size):
@@ -475,7 +490,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         Returns
         -------
         dict of str to object
-            Values that can be written as JSON.
+            Facts by name (method, outcome, predictors, scale, treatment of the weight), which can be written as JSON.
         """
         return {
             "method": self.name, "outcome": list(self.outcomes), "predictors": self.predictors,
@@ -485,7 +500,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
 
     @property
     def public_weight_text(self) -> str:
-        """A sentence that says why the original survey weight is released."""
+        """A sentence for the report that says why the original survey weight is released."""
         return PUBLIC_WEIGHT
 
     def assumptions(self, public: Public) -> list[str]:
@@ -522,7 +537,7 @@ def numeric_predictors_text(public: Public) -> list[str]:
 
 
 def present(design: SurveyDesign, outcome: str) -> Floats:
-    """Return the values (n,) of a numeric outcome.  Raises InputError if a value is missing."""
+    """Return the values (n,) of the numeric outcome named ``outcome``.  Raise InputError if a value is missing."""
     values = design.numeric(outcome)
     absent = np.isnan(values)
     if absent.any():
@@ -531,7 +546,7 @@ def present(design: SurveyDesign, outcome: str) -> Floats:
 
 
 def _blocks(key: Codes, S: int) -> Iterator[Codes]:
-    """Cut the records into blocks of about ``BLOCK`` log densities in S draws.
+    """Return the positions of the records in blocks, each of which has about ``BLOCK`` log densities in S draws.
 
     ``key`` (n,) is the unit of each record.  All records of a unit are in the same block.
     """
@@ -543,30 +558,34 @@ def _blocks(key: Codes, S: int) -> Iterator[Codes]:
 
 
 class Clustered(Synthesizer[R]):
-    """A synthesizer with effects of PSUs and of strata that the predictors do not determine."""
+    """A synthesizer that has effects of the PSUs and strata that the predictors do not determine."""
 
 
 class Boundable(Synthesizer[R]):
     """A synthesizer that can be fitted under the censored mechanism.
 
-    This mechanism clamps the contribution of each record to the log pseudo likelihood, alpha_i log p_i, to the interval
-    from -bound to bound (Hu, Williams & Savitsky 2025, eq. 3.6).
+    This mechanism clamps the contribution of each record i to the log pseudo likelihood, alpha_i log p(record i), to
+    the interval from -bound to bound (Hu, Williams & Savitsky 2025, eq. 3.6).
     """
 
     def check_censored(self, records: R) -> None:
-        """Raise ModelError if the censored mechanism cannot be used with these records.  By default, it can be used."""
+        """Raise ModelError if the model cannot be fitted to these records under the censored mechanism.
+
+        By default, it can be fitted to all records.
+        """
 
     @abstractmethod
     def censored(self, records: R, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
-        """Draw from the censored pseudo posterior, in which every alpha_i log p_i is clamped to [-bound, bound].
+        """Draw parameters from the censored pseudo posterior.
 
-        Hu, Williams & Savitsky (2025), eq. 3.6.
+        In this posterior, alpha_i log p(record i) of each record is clamped to [-bound, bound] (Hu, Williams & Savitsky
+        2025, eq. 3.6).  ``alpha`` (n,) are the privacy weights.
         """
 
     def uncensored(self, records: R, draws: Draws, positions: Sequence[int], bound: float) -> Draws:
         """Return the draws at ``positions`` of a censored fit, corrected for the bias of the censored estimates.
 
-        The fit clamped each record's log density to [-bound, bound].
+        In the fit, all privacy weights were 1, and the log density of each record was clamped to [-bound, bound].
 
         Raises
         ------
@@ -578,10 +597,11 @@ class Boundable(Synthesizer[R]):
     def variance_factor(
         self, records: R, draws: Draws, positions: Sequence[int], bound: float, *, corrected: bool
     ) -> float | None:
-        """Return the factor that corrects variances of means, estimated from synthetic files of a censored fit.
+        """Return the factor by which estimated variances of means are too small, if they come from a censored fit.
 
-        These variances are too small.  With ``corrected``, the files come from draws that :meth:`uncensored` corrected.
-        None means that the factor is unknown, which is the default.
+        The variances are estimated from the synthetic files.  With ``corrected``, the files come from draws that
+        :meth:`uncensored` corrected.  ``positions`` are the released draws, and ``bound`` is the clamp.  None means
+        that the factor is unknown, which is the default.
         """
         return None
 
@@ -591,9 +611,11 @@ class Debiasable(Synthesizer[R]):
 
     @abstractmethod
     def biased(self, records: R, unit: Codes | None) -> dict[str, bool]:
-        """Return the quantities in which privacy weights cause a strong bias, such as shares of categories, by name.
+        """Return the names of the quantities in which privacy weights cause a strong bias.
 
-        The value of a name is True if :meth:`debias_draws` corrects the quantity even without ``debias``.
+        A name is, for example, "the spread between PSUs".  Each name is mapped to True if :meth:`debias_draws` corrects
+        the quantity even without ``debias``, and to False otherwise.  ``unit`` (n,) is the unit of each record, or None
+        if each record is a unit.
         """
 
     @abstractmethod
@@ -603,25 +625,27 @@ class Debiasable(Synthesizer[R]):
     ) -> Draws:  # fmt: skip
         """Return the draws at ``positions``, corrected for the bias that privacy weights cause.
 
-        Quantities marked True in :meth:`biased` are always corrected.  All others are corrected only with ``debias``.
-        ``alpha`` maps the risk of a record, its largest |log p|, to its privacy weight.  For units of several records,
-        the second argument of ``alpha`` is the number of records of each unit.
+        Quantities that are True in :meth:`biased` are always corrected.  All others are corrected only with ``debias``.
+        ``alpha`` is the function that gives the privacy weights (U,) of units from their risks (U,).  The risk is the
+        maximum from :meth:`Synthesizer.lipschitz`.  If units have several records, the second argument of ``alpha`` is
+        the number of records (U,) of each unit.
         """
 
 
 class Portable(Synthesizer[R]):
     """A synthesizer whose draws can be used on another file with the same columns.
 
-    A policy needs this, because it is made from a historical file for releases of later files.
+    A policy needs such a model.  A policy is a choice of the model and of the privacy weights that is made from a
+    historical file for releases of later files.
     """
 
     @abstractmethod
     def to_original_scale(self, records: R, draws: Draws) -> Draws:
-        """Return the draws with coefficients for predictors in original units, which do not depend on the file."""
+        """Convert coefficients from the standardized predictors of ``records`` to predictors in original units.
+
+        The standardization depends on the file.  The original units do not.
+        """
 
     @abstractmethod
     def from_original_scale(self, records: R, draws: Draws) -> Draws:
-        """Return draws with coefficients for the standardized predictors of ``records``.
-
-        The given ``draws`` have coefficients for predictors in original units.
-        """
+        """Convert coefficients from predictors in original units to the standardized predictors of ``records``."""

@@ -2,21 +2,25 @@
 
 Source: Hu, Williams & Savitsky 2025, sections 4.1 and 5.  Given public bounds low and high, the model is
 
-    y_i ~ Beta(lambda phi_i, lambda (1 - phi_i)),   logit phi_i = x_i b,   y = (outcome - low) / (high - low).
+    y_i ~ Beta(p_i, q_i),   p_i = lambda phi_i,   q_i = lambda (1 - phi_i),   logit phi_i = x_i b,
+    y_i = (outcome_i - low) / (high - low),
 
-With p = lambda phi and q = lambda (1 - phi) for the predictor row (row of the model matrix) of record i,
+where x_i are the predictors of record i.  With the beta function B, the log density is
 
-    log p(y_i) = -log B(p, q) + (p - 1) log y_i + (q - 1) log(1 - y_i).
+    log p(y_i) = -log B(p_i, q_i) + (p_i - 1) log y_i + (q_i - 1) log(1 - y_i).
 
-Therefore the alpha-weighted likelihood depends on the records only through the sums of alpha, alpha log y and
-alpha log(1 - y) in each predictor row, and the cost of a fit (``stan/beta.stan``) does not depend on n.  The censored
-likelihood (eq. 3.6, ``stan/beta_censored.stan``) depends on every single record.
+In the alpha-weighted likelihood, log p(y_i) is multiplied by the privacy weight alpha_i.  This likelihood depends on
+the records only through the sums of alpha, alpha log y and alpha log(1 - y) over the records of each predictor row (a
+distinct row of the model matrix).  Therefore the cost of a fit (``stan/beta.stan``) does not depend on n.  The censored
+likelihood (eq. 3.6, ``stan/beta_censored.stan``) clamps alpha_i log p(y_i) to [-bound, bound], and depends on every
+single record.
 
-**Coordinates.**  theta = (b, log(lambda - 0.1)) is sampled as centre + root z.  The vector ``centre`` and the matrix
-``root`` are chosen so that N(centre, root root') approximates the posterior, and z is nearly standard normal.  Centre
-and root do not change the density that is sampled.
+**Coordinates.**  The parameters theta = (b, log(lambda - 0.1)) are sampled as centre + root z.  The vector ``centre``
+and the matrix ``root`` are chosen so that N(centre, root root') approximates the posterior, and z is nearly standard
+normal.  Centre and root do not change the density that is sampled.
 
-n is the number of records, S of posterior draws, G of distinct predictor rows, and K of columns of the model matrix.
+Letters in shapes are numbers: n of records, S of posterior draws, G of predictor rows, and K of columns of the model
+matrix.
 """
 
 from __future__ import annotations
@@ -69,9 +73,9 @@ STARTS = [(shift, stretch) for shift in (0.0, -1.0, 1.0) for stretch in (0.0, -1
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def _shapes(eta: Floats, lam: Floats, gamma: Floats) -> tuple[Floats, Floats, Floats]:
-    """Compute -log B(p, q), p - 1 and q - 1, each (G, S), for shape parameters p and q and the beta function B.
+    """Compute -log B(p, q), p - 1 and q - 1, each (G, S), for the shape parameters p and q.
 
-    The arguments are ``eta`` = x b (G, S), and lambda and log Gamma(lambda) of S draws.
+    The arguments are ``eta`` = x b (G, S), ``lam`` = lambda (S,) and ``gamma`` = log Gamma(lambda) (S,).
     """
     c, p, q = np.empty(eta.shape), np.empty(eta.shape), np.empty(eta.shape)
     for g in nb.prange(eta.shape[0]):
@@ -88,12 +92,11 @@ def _shapes(eta: Floats, lam: Floats, gamma: Floats) -> tuple[Floats, Floats, Fl
 def _clamp(
     row: Codes, logs: Floats, alpha: Floats, count: Floats, c: Floats, p: Floats, q: Floats, bound: float
 ) -> tuple[float, Floats]:
-    """Compute the censored log likelihood, and sums (G, 3) over the records that are not clamped.
+    """Compute the censored log likelihood, and sums over the records that are not clamped.
 
-    The sums are those of alpha, alpha log y and alpha log(1 - y) in each predictor row; ``logs`` are log y and log(1 -
-    y).  Equal records are grouped: group i has predictor row ``row[i]`` and ``count[i]`` records.  ``c``, ``p`` and
-    ``q`` (G,) are -log B(p, q), p - 1 and q - 1 for the shape parameters p and q of each predictor row and the beta
-    function B.
+    The sums (G, 3) are of alpha, alpha log y and alpha log(1 - y) over these records of each predictor row.  Equal
+    records are grouped: group i has predictor row ``row[i]``, privacy weight ``alpha[i]``, ``logs[i]`` = (log y,
+    log(1 - y)) and ``count[i]`` records.  ``c``, ``p`` and ``q`` (G,) are the three results of :func:`_shapes`.
     """
     total, sums = 0.0, np.zeros((c.size, 3))
     for i in range(row.size):
@@ -112,9 +115,10 @@ def _clamp(
 
 @dataclass(frozen=True)
 class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
-    """Synthesizer of one bounded outcome by a beta distribution, or a beta regression on public predictors.
+    """Synthesizer of one bounded outcome by a beta distribution, or by a beta regression on public predictors.
 
-    Draws of the parameters are ``b`` (S, K), the coefficients of standardized predictors, and ``lambda`` (S,).
+    The parameters, with S draws, are ``b`` (S, K), the coefficients of the standardized predictors in the logit of the
+    mean, and the precision ``lambda`` (S,).
 
     Parameters
     ----------
@@ -130,8 +134,8 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
     missing : {"fail", "drop"}
         "fail" refuses a file with a missing outcome.  "drop" leaves the record out, and the report says how many.
     weight : "public", optional
-        Declares that the survey weight is public.  It is released unchanged and may vary among records with the same
-        predictors.  By default, the weight must be a function of the predictors.
+        Declares that the survey weight is public.  It is then released unchanged and may vary among records with the
+        same predictors.  By default, the weight must be a function of the predictors.
 
     Raises
     ------
@@ -141,10 +145,11 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
 
     Notes
     -----
-    Hu, Williams & Savitsky (2025, sections 4.1, 5 and supplement 1).  Log densities are those of y = (outcome - low) /
-    (high - low), per unit of y.  Without predictors, the priors are those of the paper's section 4.1.  The paper prints
-    no priors for its regression, so with predictors they are :data:`PRIOR_REGRESSION`.  The model has no density of the
-    survey weight, so the weight must be public or a function of the predictors.  It has no effects of PSUs or strata.
+    Source: Hu, Williams & Savitsky (2025, sections 4.1, 5 and supplement 1).  Log densities are of y = (outcome - low)
+    / (high - low).  Without predictors, the priors are those of section 4.1 of the paper.  The paper prints no priors
+    for its regression: here the intercept is logistic(0, 1), the coefficients of standardized predictors are
+    N(0, 2.5^2), and lambda is Pareto(0.1, 1.5).  The model has no density of the survey weight, so the weight must be
+    public or a function of the predictors.  The model has no effects of PSUs or strata.
 
     Examples
     --------
@@ -169,7 +174,9 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> Standardized:  # fmt: skip
-        """Check a file and return its records, whose ``y`` (n, 2) are log y and log(1 - y) of the share of the range.
+        """Check a file and return its records.
+
+        ``y`` (n, 2) of the records is (log y, log(1 - y)), where y = (outcome - low) / (high - low).
 
         Raises
         ------
@@ -178,8 +185,8 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
             has no intercept; the weights are not public; or the design has PSUs or strata that the predictors do not
             determine, and ``clusters`` is not "ignore".
         ModelError
-            The outcome is constant, or the predictors (nearly) determine it; or the weight is nearly a function of
-            public data.
+            The outcome is constant, or the predictors (nearly) determine it, so its density is unbounded; or the weight
+            is nearly, but not exactly, a function of public data.
         """
         logs = self._logs(design)
         X, pattern, columns = self.predictor_rows(design, clusters, constants)
@@ -206,12 +213,12 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         return np.column_stack([np.log(y), np.log1p(-y)])
 
     def fit(self, records: Standardized, alpha: Floats, sampler: Sampler) -> Draws:
-        """Draw (b, lambda) from the alpha-weighted pseudo posterior (Hu, Williams & Savitsky 2025, section 2.1).
+        """Draw b and lambda from the alpha-weighted pseudo posterior (Hu, Williams & Savitsky 2025, section 2.1).
 
         Raises
         ------
         ModelError
-            Under the privacy weights, the file has too little information to fit the coefficients.
+            The privacy weights are so small that too little information is left to fit the coefficients.
         """
         _refuse_degenerate(records, alpha)
         sums = _sums(records, alpha)
@@ -220,15 +227,16 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         return _sample("beta", {"a": a, "s": s, "t": t}, records.X, centre, root, sampler)
 
     def censored(self, records: Standardized, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
-        """Draw from the censored pseudo posterior, in which every alpha_i log p_i is clamped to [-bound, bound].
+        """Draw b and lambda from the censored pseudo posterior.
 
-        Source: Hu, Williams & Savitsky 2025, eq. 3.6.
+        In this posterior, alpha_i log p(y_i) of each record is clamped to [-bound, bound] (Hu, Williams & Savitsky
+        2025, eq. 3.6).
 
         Raises
         ------
         ModelError
-            Under the privacy weights, the file has too little information to fit the coefficients; or the posterior has
-            separate modes, and Markov chains would not visit them in proportion to their probabilities.
+            The privacy weights are so small that too little information is left to fit the coefficients.  Or the
+            posterior has separate modes, which Markov chains would not visit in proportion to their probabilities.
         """
         _refuse_degenerate(records, alpha)
         here = alpha > 0
@@ -246,7 +254,7 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
     def lipschitz(
         self, records: Standardized, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None
     ) -> Floats:
-        """Compute the largest |log p| of each record or unit over all draws (:meth:`Synthesizer.lipschitz`)."""
+        """Compute, for each record or unit, the maximum of |log p| over all draws (:meth:`Synthesizer.lipschitz`)."""
         return max_abs_log_density(
             records.y, records.row, lambda rows: _row_coefficients(records.X[rows], draws), draws.size, unit
         )
@@ -261,7 +269,7 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         return out
 
     def log_density(self, records: Standardized, draws: Draws) -> Floats:
-        """Compute the log density of each record in each draw (S, n), for the outcome as a share of the range."""
+        """Compute the log density (S, n) of y = (outcome - low) / (high - low), for each draw and record."""
         here, row = np.unique(records.row, return_inverse=True)
         c, p, q = _row_coefficients(records.X[here], draws)
         logs = records.y
@@ -322,28 +330,25 @@ def _sums(records: Standardized, alpha: Floats) -> Floats:
 
 
 def _row_coefficients(X: Floats, draws: Draws) -> tuple[Floats, Floats, Floats]:
-    """Compute -log B(p, q), p - 1 and q - 1, each (G, S), for every predictor row and draw.
-
-    p and q are the shape parameters, and B is the beta function.
-    """
+    """Compute -log B(p, q), p - 1 and q - 1, each (G, S), for each predictor row in X and each draw."""
     lam = draws.values["lambda"]
     c, p, q = _shapes(X @ draws.values["b"].T, lam, gammaln(lam))
     return c, p, q
 
 
 def _shapes_at(X: Floats, theta: Floats) -> tuple[float, Floats, Floats]:
-    """Compute lambda, and the means phi and 1 - phi of y and 1 - y in each predictor row (G,).
+    """Return lambda, phi (G,) and 1 - phi (G,) at the parameters ``theta`` = (b, log(lambda - 0.1)).
 
-    ``theta`` = (b, log(lambda - 0.1)) are the parameters.
+    phi is the mean of y in each predictor row.
     """
     eta = X @ theta[:-1]
     return LEAST_LAMBDA + float(np.exp(theta[-1])), expit(eta), expit(-eta)
 
 
 def _with_prior(X: Floats, theta: Floats, log_likelihood: float, sums: Floats) -> tuple[float, Floats]:
-    """Compute the log posterior density of theta, and its gradient.
+    """Add the log prior of theta to a log likelihood.  Return the log posterior density and its gradient in theta.
 
-    ``sums`` (G, 3) are the sums of :func:`_sums` over the records that are not clamped.
+    The gradient follows from ``sums`` (G, 3), the sums of :func:`_sums` over the records that are not clamped.
     """
     b, (lam, phi, rest) = theta[:-1], _shapes_at(X, theta)
     a, s, t = sums.T
@@ -357,7 +362,7 @@ def _with_prior(X: Floats, theta: Floats, log_likelihood: float, sums: Floats) -
 
 
 def _collapsed(X: Floats, sums: Floats) -> LogDensity:
-    """Return the function that computes the log density, and its gradient, of the alpha-weighted pseudo posterior."""
+    """Return a function of theta: the log density of the alpha-weighted pseudo posterior, and its gradient."""
 
     @np.errstate(over="ignore", invalid="ignore")  # only far away from the posterior, where steps are refused
     def log_density(theta: Floats) -> tuple[float, Floats]:
@@ -370,7 +375,10 @@ def _collapsed(X: Floats, sums: Floats) -> LogDensity:
 
 
 def _censored(X: Floats, row: Codes, logs: Floats, alpha: Floats, count: Floats, bound: float) -> LogDensity:
-    """Return the function that computes the log density, and its gradient, of the censored pseudo posterior."""
+    """Return a function of theta: the log density of the censored pseudo posterior, and its gradient.
+
+    Arguments are as for :func:`_clamp`.
+    """
 
     @np.errstate(over="ignore", invalid="ignore")
     def log_density(theta: Floats) -> tuple[float, Floats]:
@@ -393,7 +401,7 @@ def _sample(program: str, records: dict[str, Any], X: Floats, centre: Floats, ro
 
 
 def _mode(X: Floats, sums: Floats) -> tuple[Floats, Floats]:
-    """Return the mode of the pseudo posterior without a clamp, and a Cholesky factor of the covariance at the mode."""
+    """Return the mode of the uncensored pseudo posterior, and the Cholesky factor of the covariance at the mode."""
     log_density = _collapsed(X, sums)
 
     def loss(theta: Floats) -> tuple[float, Floats]:
@@ -408,10 +416,11 @@ def _mode(X: Floats, sums: Floats) -> tuple[Floats, Floats]:
 def _approximation(log_density: LogDensity, centre: Floats, root: Floats, steps: int) -> tuple[Floats, Floats]:
     """Return the centre and root of the normal approximation N(centre, root root') to a density of theta.
 
-    The arguments ``centre`` and ``root`` are the start.  Each step computes the gradients at centre +- root z for
-    vectors z of length 1 and 2, as the censored density has a kink for every record and no useful curvature at a single
-    point.  Half the difference of the two gradients is -curvature root z.  The mean of the gradients gives the step of
-    the centre.
+    The arguments ``centre`` and ``root`` are the start of an iteration of at most ``steps`` steps.  Each step computes
+    the gradients of the log density at centre + root z and centre - root z, for several vectors z of length 1 or 2.
+    (The censored density has a kink for every record, so its curvature at a single point is useless.)  Half the
+    difference of the two gradients is about -C root z, where C is the negative Hessian of the log density.  The mean of
+    all gradients gives the step of the centre.
     """
     P, (value, _) = len(centre), log_density(centre)
     z = np.vstack([np.eye(P), 2 * helmert(P, full=True)])
@@ -439,9 +448,9 @@ def _approximation(log_density: LogDensity, centre: Floats, root: Floats, steps:
 
 
 def _best_mode(log_density: LogDensity, centre: Floats, root: Floats, bound: float) -> tuple[Floats, Floats]:
-    """Return the normal approximation, centre and root, at the most probable of the modes found from several starts.
+    """Return the normal approximation (centre, root) at the most probable mode that is found from several starts.
 
-    Raises ModelError if there is another mode that is not negligible and to which Markov chains do not cross.
+    Raise ModelError if another mode is not negligible and Markov chains do not cross between the two modes.
     """
     found = []
     for shift, stretch in STARTS:

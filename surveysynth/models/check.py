@@ -72,7 +72,8 @@ def check_model(
     ----------
     model : Synthesizer
     design : SurveyDesign
-        A file that suits the model, with a few hundred records.  Nothing is released, and no privacy budget is spent.
+        A file that suits the model, with a few hundred records.  No privacy budget is spent, because nothing is
+        released.
     clusters : {"ignore", "model"}
         See :func:`surveysynth.fit`.
     engine : {"auto", "embedded", "cmdstan"}
@@ -138,7 +139,7 @@ def _rows(model: Synthesizer, records: Records, draws: Draws, rng: np.random.Gen
 
 
 def _target(model: StanModel, records: Records, draws: Draws, rng: np.random.Generator) -> str:
-    """Check that privacy weights change the Stan program's log density as ``log_density`` implies, in all draws."""
+    """Check that the Stan program's log density changes with the privacy weights as ``log_density`` implies."""
     one, two = rng.uniform(0.2, 1.0, (2, records.n))
     logs = model.log_density(records, draws)
     targets = [log_target(model.program, dict(model.data(records, alpha)), draws.values) for alpha in (one, two)]
@@ -177,7 +178,11 @@ def _carried(model: Synthesizer, records: Records, draws: Draws, sampler: Sample
 
 
 def _largest_difference(model: Synthesizer, records: Records, draws: Draws, alpha: Floats, sampler: Sampler) -> float:
-    """Compare means of reweighted draws and of draws under ``alpha``: the largest difference, in standard errors."""
+    """Return the largest difference, in standard errors, of parameter means between two samples.
+
+    The samples are ``draws``, made under privacy weights of 1 and reweighted to ``alpha``, and draws of a new fit under
+    ``alpha``.
+    """
     other = model.fit(records, alpha, sampler)
     log_ratio = model.log_ratio(records, np.ones(records.n), alpha, draws)
     weight = np.exp(log_ratio - logsumexp(log_ratio))
@@ -243,7 +248,10 @@ def _counts(y: Floats) -> Floats:
 
 
 def _density(model: Synthesizer, records: Records, i: int, y: Floats, draw: Draws) -> Floats:
-    """Compute the density of record i at each of the outcomes ``y``.  A modelled survey weight is integrated out."""
+    """Compute the density of record i, if its outcome were y, for each value in ``y``.
+
+    A modelled survey weight is integrated out.
+    """
     copies = records.subset(np.full(len(y), i))
     column = y if records.y.ndim == 1 else y[:, None]
     if records.log_w is None:
@@ -258,7 +266,10 @@ def _density(model: Synthesizer, records: Records, i: int, y: Floats, draw: Draw
 
 
 def _exp(model: Synthesizer, records: Records, draw: Draws) -> Floats:
-    """Compute the densities of records (n,) in one draw, as 0 where undefined, as for the log of a negative y."""
+    """Compute the density (n,) of each record in one draw.
+
+    The density is set to 0 where it is undefined, such as for the log of a negative y.
+    """
     with np.errstate(all="ignore"):
         density = np.exp(model.log_density(records, draw)[0])
     return np.where(np.isfinite(density), density, 0.0)

@@ -5,24 +5,25 @@ Source: Hu, Savitsky & Williams 2020, section 2.1.
     y_i ~ NB(mu_i, phi),   var y_i = mu_i + mu_i^2 / phi,   log mu_i = x_i b          (Poisson: phi = infinity)
     w~_i | y_i ~ N(x_i c + gamma log(1 + y_i), sigma^2),    w~_i = log(w_i / mean w)
 
-The second line applies only if the survey weight is not public.  For predictor row g (a distinct row of the model
-matrix), let r_g = log(1 + mu_g / phi), and let A_g and S_g be the sums of alpha and alpha y over the records with this
-predictor row.  Then, up to a constant,
+where y_i is the count, x_i are the predictors and w_i is the survey weight of record i.  The second line applies only
+if the weight is not public.  The pseudo likelihood L is prod_i p(y_i)^alpha_i, where alpha_i is the privacy weight.
+For predictor row g (a distinct row of the model matrix), let r_g = log(1 + mu_g / phi), and let A_g and S_g be the sums
+of alpha and alpha y over the records with this predictor row.  Then, up to a constant,
 
     log L = sum_i alpha_i rise(y_i) + sum_g { S_g log mu_g - (S_g + A_g phi) r_g },
     rise(v) = log Gamma(v + phi) - log Gamma(phi) - v log phi.
 
-The first sum is computed over distinct counts.  Large counts are replaced by a few weighted points: from 16 on, the
-Gauss quadrature of the counts in each octave (a factor of 2).  As rise is analytic for v > -phi, ten points per octave
-are exact to rounding error for every phi.  The cost of a fit (``stan/counts.stan``) depends on the number of predictor
-rows, but neither on the number of records nor on the number of distinct counts.
+The first sum is computed over distinct counts.  Counts from 16 on are grouped by octave (16 to 31, 32 to 63, and so
+on), and a Gauss quadrature of ten points replaces the counts of each octave.  As the function rise is analytic for
+v > -phi, this is exact to rounding error for every phi.  The cost of a fit (``stan/counts.stan``) depends on the number
+of predictor rows, but neither on the number of records nor on the number of distinct counts.
 
 The parameters (c, gamma, sigma) of the weight have a conjugate prior, so they are drawn exactly.
 
 **Coordinates** of the sampler come from the normal approximation of the likelihood at the mode; see the Stan program.
 
-n is the number of records, S of posterior draws, G of predictor rows, P of pairs of a predictor row and a count, and K
-of columns of the model matrix.
+Letters in shapes are numbers: n of records, S of posterior draws, G of predictor rows, P of distinct pairs of a
+predictor row and a count, and K of columns of the model matrix.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class CountRecords(Standardized):
     Attributes
     ----------
     pair : int array (n,)
-        Number of each record's pair.
+        Number, 0 to P - 1, of each record's pair.
     pair_row : int array (P,)
         Predictor row (position in X) of each pair.
     count : float array (P,)
@@ -83,10 +84,11 @@ class CountRecords(Standardized):
 
 @dataclass(frozen=True)
 class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
-    """A synthesizer of one count given public predictors: negative binomial or Poisson.
+    """A synthesizer of one count given public predictors: the common base of the negative binomial and Poisson models.
 
-    Draws of the parameters are ``b`` (S, K), the coefficients of standardized predictors, and ``phi`` (S,), unless the
-    model is Poisson.  A modelled weight adds ``c`` (S, K + 1), whose last element is gamma, and ``sigma`` (S,).
+    The parameters, with S draws, are ``b`` (S, K), the coefficients of the standardized predictors, and ``phi`` (S,),
+    which the Poisson model lacks.  If the weight is modelled, there are also ``c`` (S, K + 1), whose last element is
+    gamma, and ``sigma`` (S,).
     """
 
     outcome: str
@@ -117,16 +119,17 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> CountRecords:  # fmt: skip
-        """Check a file.  Return its records, and the distinct pairs of predictor values and count.
+        """Check a file and return its records, with the distinct pairs of a predictor row and a count.
 
         Raises
         ------
         InputError
             The outcome or a predictor is missing; the outcome is not a count; the formula cannot be evaluated or has no
-            intercept; or the design has PSUs or strata, and ``clusters`` is not "ignore".
+            intercept; or the design has PSUs or strata that the predictors do not determine, and ``clusters`` is not
+            "ignore".
         ModelError
-            The outcome is constant, or nearly proportional to a size measure that is not a predictor; or the weight is
-            nearly a function of public data, or of outcome and predictors.
+            The outcome is constant, or nearly proportional to the inclusion probability; or the weight is nearly a
+            function of public data, or of outcome and predictors, so its density is nearly unbounded.
         """
         y = self._counts(design)
         X, pattern, columns = self.predictor_rows(design, clusters, constants)
@@ -156,12 +159,12 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return y
 
     def fit(self, records: CountRecords, alpha: Floats, sampler: Sampler) -> Draws:
-        """Draw the coefficients, phi, and the parameters of a modelled weight from the alpha-weighted pseudo posterior.
+        """Draw b, phi, and the parameters of a modelled weight from the alpha-weighted pseudo posterior.
 
         Raises
         ------
         ModelError
-            Under the privacy weights, the file has too little information to fit the coefficients.
+            The privacy weights are so small that too little information is left to fit the coefficients.
         """
         _refuse_degenerate(records, alpha)
         likelihood = _collapsed(records, alpha, self.dispersed)
@@ -179,13 +182,13 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
     def biased(self, records: CountRecords, unit: Codes | None) -> dict[str, bool]:
-        """Return an empty mapping, because no quantity is corrected without ``debias``."""
+        """Return an empty dict, because no quantity is corrected without ``debias``."""
         return {}
 
     def lipschitz(
         self, records: CountRecords, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None
     ) -> Floats:
-        """Compute the largest |log p| of each record or unit over all draws (:meth:`Synthesizer.lipschitz`)."""
+        """Compute, for each record or unit, the maximum of |log p| over all draws (:meth:`Synthesizer.lipschitz`)."""
         if records.log_w is not None:
             t = np.column_stack([records.log_w, records.log_w**2])
             return max_abs_log_density(t, records.pair, lambda p: _with_weight(records, p, draws), draws.size, unit)
@@ -218,7 +221,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return np.asarray(out)
 
     def log_density(self, records: CountRecords, draws: Draws) -> Floats:
-        """Compute the log density of each record in each draw: (S, n).  Counts have probabilities, without a unit."""
+        """Compute the log density (S, n) of each record for each draw, with the probability of the count as density."""
         pairs, number = np.unique(records.pair, return_inverse=True)
         if records.log_w is None:
             return np.asarray(_log_p(records, pairs, draws)[number].T)
@@ -230,16 +233,18 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         self, records: CountRecords, draws: Draws, positions: Sequence[int], alpha: Callable[[Floats], Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Draws:  # fmt: skip
-        """Return the draws at ``positions``, corrected for the bias by privacy weights (Fisher-consistent draws).
+        """Return the draws at ``positions``, corrected for the bias that privacy weights cause.
 
-        ``alpha`` maps the risk of a record, its largest |log p|, to its privacy weight.
+        The corrected draws are Fisher-consistent: if a corrected draw is the truth, the alpha-weighted estimator tends
+        to the draw before correction.  ``alpha`` is the function that gives the privacy weight of a record from its
+        risk, the maximum of |log p| over all draws.
 
         Raises
         ------
         InputError
-            epsilon protects units of several records.
+            epsilon protects units of several records.  The correction is derived for single records only.
         ModelError
-            The privacy weights shrink the model so far that no correction exists.
+            The privacy weights cause so strong a bias that no correction exists.
         """
         if unit is not None:
             raise InputError("debias is for privacy weights of single records: leave out debias or unit=")
@@ -249,7 +254,10 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return done.subset(range(done.size), values)
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """Draw one synthetic data set, with public weights or smoothed weights: exp E(log weight | synthetic count)."""
+        """Draw one synthetic data set.
+
+        The weights are the public weights, or smoothed weights exp E(log weight | predictors, synthetic count).
+        """
         values = {name: v[0] for name, v in draw.values.items()}
         mean = np.exp(np.clip(public.X @ values["b"], -FARTHEST, FARTHEST))[public.row]
         if self.dispersed:
@@ -385,7 +393,7 @@ def _phi(draws: Draws) -> Floats:
 
 
 def _log_p(records: CountRecords, pairs: Codes, draws: Draws) -> Floats:
-    """Compute the log probability of the count, for selected pairs of predictor row and count: (pairs, S)."""
+    """Compute the log probabilities (pairs, S) of the counts, for selected pairs of a predictor row and a count."""
     v, count = np.unique(records.count[pairs], return_inverse=True)
     here, row = np.unique(records.pair_row[pairs], return_inverse=True)
     phi = _phi(draws)
@@ -394,16 +402,19 @@ def _log_p(records: CountRecords, pairs: Codes, draws: Draws) -> Floats:
 
 
 def _count_alone(records: CountRecords, pairs: Codes, draws: Draws) -> tuple[Floats, Floats, Floats]:
-    """Compute log p(count) (pairs, S) as coefficients c, p and q, for records whose weight has no model.
+    """Return coefficients as :func:`_with_weight` does, for a weight that is not modelled.
 
-    The log density, as in :func:`_with_weight`, is c + p w~ + q w~^2.  Here p = q = 0.
+    So c is the log probability of the count, and p = q = 0.
     """
     c = _log_p(records, pairs, draws)
     return c, np.zeros_like(c), np.zeros_like(c)
 
 
 def _with_weight(records: CountRecords, pairs: Codes, draws: Draws) -> tuple[Floats, Floats, Floats]:
-    """Compute the log density of a count and a log weight w~, as coefficients of c + p w~ + q w~^2, each (pairs, S)."""
+    """Return c, p and q, each (pairs, S), such that the log density of count and log weight w~ is c + p w~ + q w~^2.
+
+    ``pairs`` are numbers of pairs of a predictor row and a count.
+    """
     coefficients, precision = draws.values["c"], draws.values["sigma"] ** -2
     mean = _weight_predictors(records)[pairs] @ coefficients.T
     p = mean * precision
@@ -436,7 +447,8 @@ def _weight_statistics(records: CountRecords, log_weights: Floats, alpha: Floats
 def weights_log_likelihood(statistics: SufficientStatistics, draws: Draws) -> Floats:
     """Compute the log pseudo likelihood of the log weights w~ in every draw (S,).
 
-    It is sum_i alpha_i log N(w~_i; x_i c + gamma log(1 + y_i), sigma^2), with the count y_i.
+    It is sum_i alpha_i log N(w~_i; x_i c + gamma log(1 + y_i), sigma^2).  ``statistics`` are the alpha-weighted
+    cross products of the predictors, the log counts and the log weights.
     """
     c, sigma = draws.values["c"], draws.values["sigma"]
     squares = statistics.Q[0, 0] - 2 * c @ statistics.P[:, 0] + np.einsum("sk,sk->s", c @ statistics.C0, c)

@@ -1,4 +1,7 @@
-"""Random number streams, settings of the sampler, posterior draws, and synthetic data sets."""
+"""Random number streams, settings of the sampler, posterior draws, and synthetic data sets.
+
+Letters in shapes are numbers: n of records, and S of posterior draws.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,10 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Streams:
-    """Separate streams of random numbers, of which no stream reveals anything about another.
+    """Three independent streams of random numbers.
 
-    Synthetic values and the order of the records are made from posterior draws, which epsilon protects, and from random
-    numbers that may become known with the release.  The random numbers that make the posterior draws must stay secret.
+    The streams are separate, because somebody may reconstruct random numbers from the released synthetic values.  This
+    must not reveal the random numbers that made the posterior draws, because epsilon holds only if these are secret.
 
     Attributes
     ----------
@@ -30,7 +33,7 @@ class Streams:
     values : numpy.random.Generator
         Random numbers of synthetic values and weights, given the released draws.
     order : numpy.random.Generator
-        Random numbers of the order of the records and of the recoded labels of strata and PSUs.
+        Random numbers of the order of the released records, and of the new labels of strata and PSUs.
     """
 
     draws: np.random.Generator
@@ -39,7 +42,10 @@ class Streams:
 
     @classmethod
     def from_seed(cls, seed: int | None) -> Self:
-        """Make the streams from one seed, for tests.  Without a seed, each stream gets 128 bits from the system."""
+        """Make the streams from one seed, for tests.
+
+        Without a seed, each stream is seeded with 128 random bits from the operating system.
+        """
         seeds = [None] * 3 if seed is None else np.random.SeedSequence(seed).spawn(3)
         return cls(*map(np.random.default_rng, seeds))
 
@@ -48,8 +54,9 @@ class Streams:
 class Sampler:
     """Settings of the sampler.
 
-    ``engine`` returns the engine that runs Stan programs, ``rng`` is the source of the randomness and also seeds the
-    engine, and ``chains`` is the number of Markov chains, each with ``warmup`` warm-up iterations and ``draws`` draws.
+    ``engine`` is a function without arguments that returns the engine that runs Stan programs.  ``rng`` is the source
+    of the randomness and also seeds the engine.  ``chains`` is the number of Markov chains.  Each chain has ``warmup``
+    warm-up iterations, which are dropped, and then ``draws`` draws, which are kept.
     """
 
     engine: Callable[[], Engine]
@@ -59,18 +66,24 @@ class Sampler:
     draws: int = 1000
 
     def sample(self, program: str, data: Mapping[str, Any]) -> Samples:
-        """Run the Stan program ``program``, a file of ``stan/`` or a path, and return its samples."""
+        """Run a Stan program on ``data``, and return the samples of all chains.
+
+        ``program`` is the name of a file in ``stan/``, without suffix, or a path.
+        """
         return self.engine().sample(
             program, data, chains=self.chains, warmup=self.warmup, draws=self.draws, seed=self.seed()
         )
 
     def seed(self) -> int:
-        """Draw a seed of 32 bits for all chains of a run."""
+        """Draw a seed of 32 bits, which seeds all chains of one run of the engine."""
         return int(self.rng.integers(1, 2**32 - 1))  # CmdStan reads 2^32 - 1 as "no seed"
 
     @property
     def chain_of_draws(self) -> Codes:
-        """Number of the chain of each draw.  The draws of a chain are consecutive."""
+        """Number, from 0, of the chain of each draw, as an array (chains x draws,).
+
+        The draws of a chain are consecutive.
+        """
         return np.repeat(np.arange(self.chains), self.draws)
 
 
@@ -81,21 +94,21 @@ class Draws:
     Attributes
     ----------
     values : dict of float arrays (S, ...)
-        Draws of each parameter.  The synthesizer defines the names.
+        Draws of each parameter, by its name.  The model defines the names.
     chain : int array (S,)
-        Number of the chain of each draw.
+        Number, from 0, of the chain of each draw.
     diagnostics : Diagnostics
         Convergence diagnostics of the chains.
     engine, version : str
         Name and version of the engine that made the draws.
     weight : float array (S,)
-        Probability of each draw.  All draws have equal probabilities, unless they were reweighted from nearby privacy
-        weights.
+        Importance weights of the draws, with sum 1.  They are equal, unless the draws were made under slightly
+        different privacy weights and then reweighted.
     effects : dict of float arrays (S, groups, ...)
-        Draws of parameters that belong to single groups of records, such as effects of strata.
+        Draws of parameters of which each group of records has its own, such as effects of strata.
     integrated : bool
-        True if effects of PSUs were integrated out.  If so, the Lipschitz bound of a record depends on the privacy
-        weights of all records of the PSU.
+        True if effects of PSUs were integrated out of the likelihood.  If so, the Lipschitz bound of a record depends
+        on the privacy weights of all records of its PSU.
     """
 
     values: dict[str, Floats]
@@ -112,17 +125,17 @@ class Draws:
             object.__setattr__(self, "weight", np.full(self.chain.size, 1 / self.chain.size))
 
     def __getitem__(self, parameter: str) -> Floats:
-        """Return the draws (S, ...) of a parameter."""
+        """Return the draws (S, ...) of the parameter with this name."""
         return self.values[parameter]
 
     @property
     def efficiency(self) -> float:
-        """Effective number of draws divided by the number of draws.  It is 1 if all draws have equal probabilities."""
+        """Kish's effective number of draws divided by S: 1 / (S sum_s weight_s^2).  It is 1 under equal weights."""
         return min(1.0, float(1 / (self.weight @ self.weight) / self.weight.size))
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """Names of the failed diagnostics.  Effective sample sizes are multiplied by :attr:`efficiency`."""
+        """Names of the failed convergence diagnostics, with effective sample sizes times :attr:`efficiency`."""
         d = self.diagnostics
         weighted = replace(d, ess_bulk=d.ess_bulk * self.efficiency, ess_tail=d.ess_tail * self.efficiency)
         return weighted.failures
@@ -133,7 +146,10 @@ class Draws:
         return int(self.chain.size)
 
     def subset(self, positions: Sequence[int], values: Mapping[str, Floats] | None = None) -> Draws:
-        """Return the draws at ``positions``, with equal probabilities.  ``values`` replaces parameters by name."""
+        """Return the draws at ``positions``, with equal weights.
+
+        ``values`` maps names of parameters to new draws that replace the old ones, one draw for each position.
+        """
         here = list(positions)
         kept = {name: v[here] for name, v in self.values.items()} | dict(values or {})
         effects = {name: v[here] for name, v in self.effects.items()}
@@ -149,15 +165,17 @@ class Synthetic:
     outcomes : float array (n, d)
         The d numeric outcomes, in their original units.
     weights : float array (n,)
-        Survey weights, not yet scaled to a population total.
+        Survey weights, not yet scaled to a population size.
     labels : mapping of str to Series
         Categorical outcomes, by column name.
     count_weights : float array (n,), optional
-        Weights for the standard errors of counts, which vary between records according to the model.
+        Second set of weights, from which standard errors of counts are computed.  They vary between the records of a
+        cell as the model implies, whereas ``weights`` then are means over the cell.
     cell : int array (n,), optional
-        Cell of each record.  In every cell, the released weights are scaled to the sum of ``count_weights``.
+        Cell of each record: records with the same public and synthetic categories.  In each cell, the released
+        ``weights`` are scaled so that their sum equals the sum of ``count_weights``.
     stratified_counts : bool
-        True if standard errors of counts account for strata.
+        True if standard errors of counts take strata into account.  It matters only with ``count_weights``.
     """
 
     outcomes: Floats

@@ -1,10 +1,11 @@
 """A gamma regression of a positive outcome.
 
-    y_i ~ gamma(shape, shape / mu_i),   log mu_i = x_i b,   log w_i ~ N(x_i c + gamma log y_i, sigma^2)
+    y_i ~ gamma(shape, rate = shape / mu_i),   log mu_i = x_i b,   log w_i ~ N(x_i c + gamma log y_i, sigma^2)
 
-The density of w applies only if the weight is not public.  ``stan/gamma.stan`` samples (b, shape) given sums over the
-records of each predictor row, so the cost does not depend on the number of records n.  The parameters of the weight
-are drawn exactly.
+y_i is the outcome of record i, x_i are its predictors, and w_i is its survey weight divided by the mean weight.  The
+density of w applies only if the weight is not public.  ``stan/gamma.stan`` samples (b, shape) given sums over the
+records of each predictor row (a distinct row of the model matrix).  Therefore the cost does not depend on the number of
+records n.  The parameters of the weight are drawn exactly.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ FARTHEST = 200.0  # largest |log mean| of a synthetic amount
 class GammaRegression(OneOutcome[Standardized]):
     """Synthesizer of one positive outcome with a standard deviation proportional to the mean.
 
-    The S draws of the parameters are ``b`` (S, K), the coefficients of K columns of standardized predictors, and
-    ``shape`` (S,).  A modelled weight adds ``c`` (S, K + 1), whose last element is the coefficient of log y, and
-    ``sigma`` (S,).
+    The parameters, with S draws, are ``b`` (S, K), the coefficients of the K columns of standardized predictors in the
+    log mean, and ``shape`` (S,).  If the weight is modelled, there are also ``c`` (S, K + 1), whose last element is the
+    coefficient of log y, and ``sigma`` (S,).
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ class GammaRegression(OneOutcome[Standardized]):
         return f"{self.outcome}, in its own unit"
 
     def check(self, records: Standardized) -> None:
-        """Refuse an outcome that is not positive (InputError) or is constant (ModelError)."""
+        """Refuse an outcome that is not positive in some record (InputError) or is constant (ModelError)."""
         bad = ~(records.y > 0)
         if bad.any():
             raise InputError(
@@ -97,7 +98,7 @@ class GammaRegression(OneOutcome[Standardized]):
         return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
     def log_density(self, records: Standardized, draws: Draws) -> Floats:
-        """Compute the log density of each record, log p(y_i, log w_i | x_i, draw s), in each draw: (S, n)."""
+        """Compute the log density (S, n) of each record for each draw: log p(y_i, log w_i | x_i, draw)."""
         shape, log_mean = draws["shape"][:, None], draws["b"] @ records.x.T
         rate = np.log(shape) - log_mean
         logs = shape * rate - gammaln(shape) + (shape - 1) * np.log(records.y) - np.exp(rate) * records.y
@@ -107,7 +108,10 @@ class GammaRegression(OneOutcome[Standardized]):
         return np.asarray(logs + weight_log_density(records.log_w, mean, draws["sigma"]))
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """Draw one synthetic data set, with public weights or smoothed weights: exp E(log weight | outcome)."""
+        """Draw one synthetic data set.
+
+        The weights are the public weights, or smoothed weights exp E(log weight | predictors, synthetic outcome).
+        """
         shape, log_mean = draw["shape"][0], np.clip(public.X @ draw["b"][0], -FARTHEST, FARTHEST)
         y = rng.gamma(shape, np.exp(log_mean)[public.row] / shape)
         weights = public.public_weights

@@ -5,14 +5,15 @@
 The model has no density of the survey weight.  Therefore the weight must be public, or a predictor, as in the later
 models of a sequence.
 
-X (G, P) are the distinct predictor rows (rows of the model matrix), K is the number of categories, S the number of
-posterior draws, and n the number of records.  Let W = X Q (G, r) be the whitened predictors, where r is the rank of X,
-C (K, K - 1) orthonormal contrasts of categories, and A (G, K) the sums of alpha over the records of each predictor row
-and category.  Then
+X (G, P) are the predictor rows (the distinct rows of the model matrix), K is the number of categories, S the number of
+posterior draws, and n the number of records.  Let W = X Q (G, r) be the whitened predictors, where r is the rank of X.
+Let C (K, K - 1) be orthonormal contrasts of categories, and A (G, K) the sum of the privacy weights alpha over the
+records with each combination of a predictor row g and a category k.  Then, with p_gk = P(y = k | row g),
 
     log odds = W psi C',   psi ~ N(0, s^2 / r),   log L = sum_gk A_gk log p_gk,
 
-with s = 5.  Hamiltonian chains sample psi (r, K - 1).  The cost of a step does not depend on n.
+with s = 5.  Hamiltonian chains sample psi (r, K - 1) from the prior times the pseudo likelihood L.  The cost of a step
+does not depend on n.
 """
 
 from __future__ import annotations
@@ -55,14 +56,17 @@ MANY, PILOT, ONE_IN = 10_000, 5_000, 20
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class CategoryPublic(Public):
-    """Public data of a multinomial regression, including the names of the categories."""
+    """Public data of a multinomial regression.  They include ``levels``, the names of the categories."""
 
     levels: pd.Index
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class CategoryRecords(Standardized, CategoryPublic):
-    """Confidential records of a multinomial regression.  ``y`` (n,) is the position of each record's level."""
+    """Confidential records of a multinomial regression.
+
+    ``y`` (n,) is the position in ``levels`` of each record's category, as a float.
+    """
 
     view: ClassVar[type[Public]] = CategoryPublic  # class of the public part
 
@@ -76,9 +80,10 @@ class CategoryRecords(Standardized, CategoryPublic):
 class MultinomialRegression(OneOutcome[CategoryRecords]):
     """Synthesizer of one categorical outcome, given predictors that may be numeric.
 
-    In ``FBS``, categories are multinomial within cells of discrete predictors.  Here, log odds are linear in predictors
-    of any kind, such as amounts.  Draws of the parameters are ``b`` (S, P, K): S draws of the coefficients of P columns
-    of standardized predictors for K categories.  Coefficients add up to 0 over the categories.
+    In :class:`surveysynth.FBS`, categories are multinomial within each combination of discrete predictors.  Here, log
+    odds are linear in predictors of any kind, such as amounts.  The parameter ``b`` (S, P, K) has S draws of the
+    coefficients of P columns of standardized predictors for K categories.  For each column, the coefficients of the K
+    categories add up to 0.
 
     Parameters
     ----------
@@ -93,7 +98,7 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
         "category", "missing" is a further category, also in synthetic files, and the other labels become text.
     weight : "public", optional
         Declares that the survey weight is public, so that it is released unchanged.  By default, the weight must be a
-        function of the predictors.  A later model in a sequence has the weight as a predictor.
+        function of the predictors.  In a :class:`surveysynth.Sequential`, a later model has the weight as a predictor.
 
     Raises
     ------
@@ -145,8 +150,9 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
         ------
         InputError
             The outcome or a predictor is missing; the levels cannot be sorted, are more than 50, or have fewer than
-            five records on average; the weight is not public; or the design has PSUs or strata that the predictors do
-            not determine, and ``clusters`` is not "ignore".
+            five records on average (their names are published, and may then identify somebody); the weight is not
+            public; or the design has PSUs or strata that the predictors do not determine, and ``clusters`` is not
+            "ignore".
         ModelError
             The outcome has only one level.
         """
@@ -174,7 +180,10 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
     def survey_weights(
         self, design: SurveyDesign, X: Floats, row: Codes, mean_weight: float | None
     ) -> tuple[Floats | None, Floats | None]:
-        """Return the survey weights, and None for log weights.  Raise InputError if the weights are not public."""
+        """Return the survey weights, and None in place of log weights.
+
+        Raise InputError if the weights are not public, because the model has no density of the weight.
+        """
         weights, log_w = super().survey_weights(design, X, row, mean_weight)
         if weights is None:
             raise InputError(
@@ -185,7 +194,7 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
         return weights, log_w
 
     def fit(self, records: CategoryRecords, alpha: Floats, sampler: Sampler) -> Draws:
-        """Draw b from the pseudo posterior, by Hamiltonian chains.
+        """Draw the coefficients b from the pseudo posterior, by Hamiltonian chains.
 
         Raises
         ------
@@ -205,7 +214,7 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
         return Draws({"b": Q @ psi @ C.T}, sampler.chain_of_draws, diagnostics, "surveysynth", __version__)
 
     def log_density(self, records: CategoryRecords, draws: Draws) -> Floats:
-        """Compute the log probability of each record's category, log P(y_i | x_i, draw s), in each draw: (S, n)."""
+        """Compute the log probability (S, n) of each record's category for each draw: log P(y_i | x_i, draw)."""
         rows, at = np.unique(records.row, return_inverse=True)
         return np.asarray(_log_probabilities(records.X[rows] @ draws["b"], at, records.category))
 
@@ -291,10 +300,10 @@ def _sampled(
 
 
 def _pseudo_posterior(W: Floats, C: Floats, sums: Floats, precision: float) -> Target:
-    """Return the function that computes the log pseudo posterior density and its gradient.
+    """Return the function of psi that computes the log pseudo posterior density and its gradient.
 
-    Its argument is psi, flattened: the coefficients of whitened predictors ``W`` and contrasts ``C``, which have the
-    prior ``precision``.  ``sums`` (G, K) are sums of privacy weights by predictor row and category.
+    The argument of the function is psi (r, K - 1) as a vector.  W, psi and C are as in the module's docstring, and
+    ``sums`` is A.  ``precision`` is the prior precision of each element of psi.
     """
 
     def target(point: Floats) -> tuple[float, Floats]:
@@ -308,9 +317,9 @@ def _pseudo_posterior(W: Floats, C: Floats, sums: Floats, precision: float) -> T
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def _log_likelihood(log_odds: Floats, sums: Floats) -> tuple[float, Floats]:
-    """Compute the log pseudo likelihood relative to equal shares of categories, and its gradient.
+    """Return the log pseudo likelihood minus its value under equal probabilities of all categories, and the gradient.
 
-    The gradient is with respect to ``log_odds`` (G, K).  ``sums`` (G, K) are sums of privacy weights.
+    The gradient is with respect to ``log_odds`` (G, K).  ``sums`` is A (G, K) of the module's docstring.
     """
     G, K = log_odds.shape
     total, slope, p, log_K = 0.0, np.empty((G, K)), np.empty(K), np.log(K)

@@ -1,4 +1,8 @@
-"""Common base of the models of one outcome."""
+"""Common base of the models of one outcome.
+
+Letters in shapes are numbers: n of records, K of columns of the model matrix, and G of predictor rows.  The predictor
+rows are the distinct rows of the model matrix.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +79,7 @@ class OneOutcome(Portable[S]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> S:  # fmt: skip
-        """Check a file.  Return the records that the model needs; their model matrix is standardized."""
+        """Check a file and return its records, with a standardized model matrix (:meth:`Synthesizer.prepare`)."""
         plain = super().prepare(design, clusters, mean_weight, constants, unit)
         kept = {f.name: getattr(plain, f.name) for f in fields(plain)}
         return Standardized(**kept | standardized(plain.X, plain.row, plain.columns))  # type: ignore[return-value]
@@ -83,10 +87,11 @@ class OneOutcome(Portable[S]):
     def predictor_rows(
         self, design: SurveyDesign, clusters: Clusters, constants: Constants | None
     ) -> tuple[Floats, Codes, tuple[str, ...]]:
-        """Return distinct predictor rows, the row of each record, and the names of the columns.
+        """Return the predictor rows (G, K), the position (n,) of each record's row, and the names of the K columns.
 
-        If the weight was declared public and varies within predictor rows, its log is a further column.  Raise
-        InputError for a formula without an intercept.
+        If the weight was declared public and varies among records with the same predictors, log(w / mean w) is a
+        further column.  Raise InputError for a formula without an intercept, because the model standardizes the
+        predictors.
         """
         X, row, columns = super().predictor_rows(design, clusters, constants)
         if np.abs(X @ np.linalg.pinv(X).sum(axis=1) - 1).max() > 1e-8:
@@ -109,7 +114,7 @@ class OneOutcome(Portable[S]):
 
     @property
     def public_weight_text(self) -> str:
-        """A sentence that tells why the weight is public: by declaration, or as a function of the predictors."""
+        """A sentence for the report: the weight was declared public, or it is a function of the predictors."""
         return PUBLIC_WEIGHT if self.weight is None else DECLARED_WEIGHT
 
     def to_original_scale(self, records: S, draws: Draws) -> Draws:
@@ -134,9 +139,10 @@ class OneOutcome(Portable[S]):
 
 
 def _rescaled(draws: Draws, change: Callable[[Floats], Floats]) -> Draws:
-    """Apply ``change`` to all coefficients of predictors in the draws.
+    """Return the draws after ``change`` is applied to all coefficients of predictors.
 
-    These are ``b``, ``zero``, and ``c`` without its last column, which belongs to the outcome.
+    These coefficients are ``b``, ``zero`` (of the odds of a zero), and ``c`` (of the log weight) without the last
+    element of its last axis, which is the coefficient of the outcome.
     """
     values = dict(draws.values)
     for name in values.keys() & {"b", "zero"}:
@@ -147,16 +153,21 @@ def _rescaled(draws: Draws, change: Callable[[Floats], Floats]) -> Draws:
 
 
 def smoothed_weights(public: Public, draw: Draws, size: Floats) -> Floats:
-    """Return the smoothed survey weights (n,) of a synthetic data set: exp E(log weight | synthetic outcome).
+    """Return smoothed survey weights (n,) of a synthetic data set.
 
-    The expectation is linear in the predictors and in ``size`` (n,), a function of the synthetic outcome.
+    They are exp E(log weight | predictors, synthetic outcome).  The expectation is linear in the predictors and in
+    ``size`` (n,), a function of the synthetic outcome such as log y.  Its coefficients are the parameter ``c``.
     """
     c = draw["c"][0]
     return np.asarray(np.exp((public.X @ c[:-1])[public.row] + c[-1] * size))
 
 
 def standardized(X: Floats, pattern: Codes, columns: tuple[str, ...]) -> dict[str, Any]:
-    """Standardize predictor rows, and return the fields of :class:`Standardized`: X, columns, mean and sd."""
+    """Return the fields X, columns, mean and sd of :class:`Standardized` for predictor rows ``X`` (G, K).
+
+    ``pattern`` (n,) is the position of each record's row, and ``columns`` are the names of the columns.  A column that
+    does not vary is left out.
+    """
     share = np.bincount(pattern, minlength=len(X)) / len(pattern)
     mean = share @ X
     sd = np.sqrt(share @ (X - mean) ** 2)

@@ -1,4 +1,8 @@
-"""The data that a model uses: public data, and confidential records."""
+"""The data that a model uses: public data, and confidential records.
+
+Letters in shapes are numbers: n of records, d of outcomes, K of columns of the model matrix, and G of distinct rows of
+the model matrix.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ class Public:
     X : float array (G, K)
         Distinct rows of the model matrix of the formula.
     row : int array (n,)
-        Row of X of each record.
+        Position in X of each record's row.
     columns : tuple of str
         Names of the columns of X.
     public_weights : float array (n,) or None
@@ -53,7 +57,7 @@ class Records(Public):
     Attributes
     ----------
     y : float array (n,) or (n, d)
-        The outcomes, on the working scale.
+        The outcomes, on the scale of the model, such as log income.
     log_w : float array (n,) or None
         log(w / mean w), which is modelled together with y.  If the weights are public, ``log_w`` is None.
     """
@@ -70,11 +74,11 @@ class Records(Public):
         return self.view(**{name: getattr(value, "public", value) for name, value in kept.items()})
 
     def public_subset(self, records: Codes) -> Public:
-        """Return the public part of selected records.  A record may be selected several times."""
+        """Return the public part of the records at the positions ``records``.  A position may occur several times."""
         return self.subset(records).public
 
     def subset(self, records: Codes) -> Self:
-        """Return selected records, in the given order, with all rows of X."""
+        """Return the records at the positions ``records``, in this order.  All rows of X are kept."""
         taken = {f.name: _subset(getattr(self, f.name), records) for f in fields(self) if f.metadata.get("each")}
         return replace(self, **taken)
 

@@ -1,7 +1,7 @@
-"""The list of models for the command line, policies and the R package, and the loading of users' own models.
+"""The list of models for the command line, policies and the R package, and the import of users' own models.
 
-A new model needs the files ``models/x.py`` and ``stan/x.stan`` and a line in :data:`MODELS`.  A model is imported when
-it is first used.
+A new model needs the files ``models/x.py`` and ``stan/x.stan``, and a :class:`Listed` in :data:`MODELS`.  The file of a
+model is imported when the model is first used.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ OWN_MODEL = re.compile(r".+\.py:\w+")  # a model in a user's Python file: file.p
 
 @dataclass(frozen=True)
 class Listed:
-    """An entry of the registry: a model of the package.
+    """A model of the package, as listed in :data:`MODELS`.
 
     Attributes
     ----------
     place : str
-        Import path within this folder: ``module:Class``, or ``module:Class.method`` if a class method makes the model.
+        Import path within ``surveysynth.models``: ``module:Class``, or ``module:Class.method`` if the class method
+        ``method`` makes the model.
     in_r : str
         Name of the function of the R package that makes the model.
     what : str
-        Description for the command line.
+        Short description, printed by the command line.
     """
 
     place: str
@@ -63,7 +64,7 @@ class Listed:
         return issubclass(self.kind, OneOutcome)
 
     def make(self, outcome: str | Sequence[str], predictors: str, **options: Any) -> Synthesizer:
-        """Make the model of the given outcomes and predictors."""
+        """Make the model of the given outcomes, predictors (a formula's right-hand side) and constructor options."""
         made: Synthesizer = pkgutil.resolve_name(f"{__package__}.{self.place}")(outcome, predictors, **options)
         return made
 
@@ -89,16 +90,23 @@ def model_from_file(file: str, outcome: Sequence[str], predictors: str) -> Synth
     Parameters
     ----------
     file : str
-        ``file.py:name``, where ``name`` is a synthesizer, or a function that makes a synthesizer from an outcome (a
-        name, or a list of several names) and predictors.
+        ``file.py:name``.  In the file, ``name`` is a synthesizer, or a function that makes a synthesizer.  The
+        arguments of the function are the outcome (a name, or a list of several names) and the predictors.
     outcome : list of str
+        Names of the outcomes that the synthesizer must have.
     predictors : str
+        Right-hand side of the formula that the synthesizer must have.
+
+    Returns
+    -------
+    Synthesizer
+        The user's model.
 
     Raises
     ------
     InputError
         There is no such file or name; the code of the file raises an exception; or the synthesizer has other outcomes
-        or predictors.  Of an exception, only the type and the line are reported, because the message may quote data.
+        or predictors.  For an exception, only its type and line number are reported, because its text may quote data.
     """
     from .base import Synthesizer
 
@@ -129,7 +137,7 @@ def model_from_file(file: str, outcome: Sequence[str], predictors: str) -> Synth
 
 
 def _loaded(path: Path) -> Any:
-    """Import a Python file under a name that no other module has."""
+    """Import a Python file as the module ``surveysynth_model_`` plus the file's name, and return the module."""
     spec = importlib.util.spec_from_file_location(f"surveysynth_model_{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
@@ -138,7 +146,7 @@ def _loaded(path: Path) -> Any:
 
 
 def _line(error: Exception, path: Path) -> str:
-    """Return " in line ..." for the line of the file that raised an exception, or an empty string for other files."""
+    """Return " in line N" if line N of the file ``path`` led to the exception, and an empty string otherwise."""
     went = [(f.filename, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError):
         went.append((error.filename or "", error.lineno))

@@ -3,9 +3,9 @@
     p(y_1, ..., y_J, w | x) = p(y_1, w | x) p(y_2 | x, y_1, w) ... p(y_J | x, y_1, ..., y_(J-1), w)
 
 where y_j are the outcomes of model j, w is the survey weight and x are public columns (Raghunathan, Reiter & Rubin
-2003, section 3).  This is one density of a record, with one privacy weight.  The models have separate parameters, so
-each model is fitted separately, under the same privacy weights.  The outcomes of a synthetic record are drawn one after
-the other, each given the outcomes drawn before.
+2003, section 3).  This product is the density of a record, so the record has one privacy weight for all models.  The
+models have separate parameters, so each model is fitted separately.  The outcomes of a synthetic record are drawn one
+after the other, each given the outcomes drawn before.
 
 **Questions for some records only.**  Let s_i = 1 if a public condition on x_i and earlier outcomes holds, and 0
 otherwise.  Model j is fitted to the records with s_i = 1, and record i contributes the factor p(y_j | ...)^s_i.  If
@@ -52,10 +52,11 @@ SCALES = (
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class Later:
-    """A recipe that computes the model matrix of a later model for a synthetic file.
+    """What is needed to compute the model matrix of a later model for a synthetic file.
 
     A later model is any model of the sequence but the first.  Its predictors include synthetic outcomes, so its model
-    matrix must be computed anew for each synthetic file, with the columns and scales of the fit.
+    matrix must be computed anew for each synthetic file.  It must have the columns of the model matrix of the fit, and
+    be standardized by the same means and standard deviations.
 
     Attributes
     ----------
@@ -83,16 +84,17 @@ class Later:
 
     @classmethod
     def from_records(cls, design: SurveyDesign, model: Synthesizer, records: Records) -> Self:
-        """Make the recipe from the confidential file ``design`` and the records of the fit."""
+        """Make a :class:`Later` from the confidential file ``design``, the model, and its records in the fit."""
         mean, sd = (records.mean, records.sd) if isinstance(records, Standardized) else (None, None)
         whole = [f.name for f in fields(records.view) if not f.metadata.get("each") and f.name not in ("X", "columns")]
         public_fields = {name: getattr(records, name) for name in whole}
         return cls(records.view, *model_spec(design, model.predictors), records.columns, mean, sd, public_fields)
 
     def public(self, frame: pd.DataFrame, weights: Floats) -> Public:
-        """Return the public data from which the later model simulates for one synthetic file, a row of X per record.
+        """Return the data from which the later model simulates outcomes for one synthetic file.
 
-        ``frame`` has the predictors, synthetic outcomes and the log weight.
+        ``frame`` has the public predictors, the synthetic outcomes of earlier models and the log weight.  ``weights``
+        are the survey weights of the synthetic file.  ``X`` of the result has a row for each record.
         """
         given = frame.astype(dict(self.types))
         matrix = np.asarray(self.spec.get_model_matrix(given, na_action="ignore"), dtype=np.float64)
@@ -122,7 +124,7 @@ class SequentialPublic(Public):
     first : Public
         Public data of the first model.
     later : tuple of Later
-        The recipes for the model matrices of the later models.
+        For each later model, what is needed to compute its model matrix.
     """
 
     frame: pd.DataFrame
@@ -133,15 +135,15 @@ class SequentialPublic(Public):
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class SequentialRecords(Records, SequentialPublic):
-    """Confidential records of models in sequence.  ``y`` has the outcomes of all models.
+    """Confidential records of models in sequence.  The columns of ``y`` are the outcomes of all models.
 
     Attributes
     ----------
     others : tuple of Records
-        Records of the later models, whose predictors are confidential.
+        For each later model, its records.  Their predictors can be confidential.
     asked : bool array (n, models)
-        True for each model that applies to the record.  If a model does not apply, ``others`` have placeholder values
-        for the record, with privacy weight 0.
+        True if the survey question of the model applies to the record.  If it does not apply, ``others`` have
+        placeholder values for the record, and its privacy weight in this model is 0.
     """
 
     others: tuple[Records, ...]
@@ -151,11 +153,11 @@ class SequentialRecords(Records, SequentialPublic):
 
     @property
     def parts(self) -> tuple[Records, ...]:
-        """The records of each model of the sequence."""
+        """The records of each model, in the order of the sequence."""
         return (self.first, *self.others)
 
     def subset(self, records: Codes) -> Self:
-        """Return selected records, in the given order."""
+        """Return the records at the positions ``records``, in this order."""
         return replace(super().subset(records), others=tuple(other.subset(records) for other in self.others))
 
 
@@ -166,28 +168,30 @@ class Sequential(Synthesizer[SequentialRecords]):
     ----------
     models : sequence of Synthesizer
         Two or more models.  The first model also models the survey weight, unless the weight is public.  It may have
-        categories, ``FBS("income + C(job) ~ region")``.  Later models are of amounts, counts or shares, or of
-        categories by a :class:`MultinomialRegression`.  The formula of a later model may name earlier outcomes.  The
-        log of the weight is added to its predictors.
+        categorical outcomes: ``FBS("income + C(job) ~ region")``.  A later model of a categorical outcome must be a
+        :class:`surveysynth.MultinomialRegression`.  The formula of a later model may name outcomes of earlier models.
+        The log of the weight is added to the predictors of each later model.
     applies : mapping of outcome to str, optional
         Public conditions on public columns and earlier outcomes, such as ``{"rent": "tenure == 'tenant'"}``.  The model
-        is fitted to the records for which the condition holds.  For other records the question does not apply: the
-        synthetic outcome is ``elsewhere``, and values in the file are not used.  Public columns in conditions are
-        predictors, and are released.
+        of the outcome is fitted to the records for which the condition holds.  For other records, the survey question
+        does not apply: the synthetic outcome is ``elsewhere``, and the value in the file is not used.  The public
+        columns in conditions count as predictors, so they are released.
     elsewhere : mapping of outcome to 0 or str, optional
-        Value in synthetic files if a question does not apply: 0, or a label.  By default numbers are missing, and
-        categories are ``"not applicable"``.
+        Value of the outcome in synthetic files if the question does not apply: 0 for a numeric outcome, a label for a
+        categorical outcome.  By default, numeric outcomes are missing, and categorical outcomes are
+        ``"not applicable"``.
 
     Raises
     ------
     InputError
         There are fewer than two models, or two models have the same outcome.  A formula or a condition names an outcome
-        of its own or a later model.  A formula has a term of confidential columns that depends on other records, such
-        as ``center(income)``.  A condition is not text or is for an outcome of the first model.  A value in
-        ``elsewhere`` has no condition.
+        of the same model or of a later model.  A formula has a term of confidential columns that depends on other
+        records, such as ``center(income)``, whose mean would reveal confidential values.  A condition is not text, or
+        is for an outcome of the first model or of a model of several outcomes.  A value in ``elsewhere`` has no
+        condition or is unsuitable.
     ModelError
-        A later model cannot take the weight as a predictor, has categories within cells, or is a mixture with
-        ``allocation="posterior"``.
+        A later model cannot take the weight as a predictor, has categorical outcomes without being a
+        MultinomialRegression, or is a mixture with ``allocation="posterior"``, for which no epsilon holds.
 
     Examples
     --------
@@ -256,11 +260,7 @@ class Sequential(Synthesizer[SequentialRecords]):
     # ---- questions for some records only
 
     def _check_applies(self) -> None:
-        """Check ``applies`` (conditions by outcome) and ``elsewhere`` (values where a condition does not hold).
-
-        Raise InputError for a condition on an outcome of the first model, a condition for a model of several outcomes,
-        a condition that is not text, a value without a condition, or an unsuitable value.
-        """
+        """Raise InputError if the constructor's argument ``applies`` or ``elsewhere`` is wrong."""
         for outcome, rule in self.applies.items():
             model = next((each for each in self.models[1:] if outcome in each.outcomes), None)
             if model is None or len(model.outcomes) > 1:
@@ -295,15 +295,16 @@ class Sequential(Synthesizer[SequentialRecords]):
         return tuple(o for o in self.numeric if o in self.applies and o not in self.elsewhere)
 
     def _files(self, frame: pd.DataFrame) -> Iterator[tuple[Synthesizer, pd.DataFrame, Bools]]:
-        """Yield each later model, the file to which the model is fitted, and the records to which it applies (n,).
+        """Yield, for each later model: the model, the file to which it is fitted, and whether it applies (n,).
 
-        If a question does not apply, the model's own outcome is missing, and an earlier outcome has its value
-        ``elsewhere``.  Amounts that are text are converted to numbers, because a formula would take text as labels.
+        In a record to which a survey question does not apply, the file has a missing value for an outcome of the model
+        itself, and the value ``elsewhere`` for an outcome of an earlier model.  Numeric outcomes that are stored as
+        text are converted to numbers, because a formula would take text as labels.
 
         Raises
         ------
         InputError
-            A condition cannot be evaluated on the file, or an amount is not a number.
+            A condition cannot be evaluated on the file, or a numeric outcome is not a number.
         """
         amounts = [name for name in self.numeric if not pd.api.types.is_numeric_dtype(frame[name])]
         frame = frame.assign(**{name: numeric(frame[name], name) for name in amounts})
@@ -330,8 +331,8 @@ class Sequential(Synthesizer[SequentialRecords]):
         Raises
         ------
         InputError, ModelError
-            A model refuses the file.  Units of several records are to be protected.  The public predictors do not
-            determine the PSUs or strata of the design, and ``clusters`` is not "ignore".
+            A model refuses the file.  ``unit`` is given, although models in sequence protect single records.  The
+            public predictors do not determine the PSUs or strata of the design, and ``clusters`` is not "ignore".
         """
         if unit is not None:
             raise ModelError("models in sequence protect single records: leave unit= out")
@@ -355,7 +356,10 @@ class Sequential(Synthesizer[SequentialRecords]):
         )  # fmt: skip
 
     def fit(self, records: SequentialRecords, alpha: Floats, sampler: Sampler) -> Draws:
-        """Draw the parameters of each model under the same privacy weights."""
+        """Draw the parameters of each model, under the same privacy weights for all models.
+
+        The parameter ``b`` of model k, counted from 0, has the name ``"k.b"`` in the result: ``"0.b"`` for the first.
+        """
         drawn = [
             model.fit(part, alpha * asked, sampler)
             for model, part, asked in zip(self.models, records.parts, records.asked.T, strict=True)
@@ -370,7 +374,10 @@ class Sequential(Synthesizer[SequentialRecords]):
         )  # fmt: skip
 
     def log_density(self, records: SequentialRecords, draws: Draws) -> Floats:
-        """Return the joint log density (S, n) of all outcomes and the weight of each record."""
+        """Return the joint log density (S, n) of all outcomes and the weight, for each draw and record.
+
+        An outcome whose question does not apply to the record does not contribute.
+        """
         out = np.zeros((draws.size, records.n))
         for k, (model, part, asked) in enumerate(zip(self.models, records.parts, records.asked.T, strict=True)):
             if asked.all():
@@ -431,15 +438,15 @@ class Sequential(Synthesizer[SequentialRecords]):
 
     @property
     def computed_from_file(self) -> list[str]:
-        """A sentence on the predictors whose means and standard deviations come from the confidential file."""
+        """At most one sentence: for which outcomes the predictors are standardized by the confidential file."""
         outcomes = [o for model in self.models[1:] if isinstance(model, OneOutcome) for o in model.outcomes]
         return [SCALES.format(", ".join(outcomes))] if outcomes else []
 
 
 def _given_the_weight(model: Synthesizer) -> Synthesizer:
-    """Return a later model with the log of the survey weight among its predictors.
+    """Return the model with the log of the survey weight as a further predictor.
 
-    Raise ModelError if the model cannot be a later model.
+    Raise ModelError if the model cannot be a later model of a sequence.
     """
     if not hasattr(model, "weight") or model.name == "FBP":
         raise ModelError(f"{model.name} cannot take the weight as given, as later models do: let it be the first")
@@ -455,23 +462,27 @@ def _given_the_weight(model: Synthesizer) -> Synthesizer:
 
 
 def _with_log_weight(frame: pd.DataFrame, weights: Floats) -> pd.DataFrame:
-    """Add the log of the survey weights, divided by their mean, to the columns of a file for later models."""
+    """Return the file with a further column: the log of ``weights``, which are relative to the mean weight."""
     return frame.assign(**{LOG_WEIGHT: np.log(weights)})
 
 
 def _missing_as_category(model: Synthesizer, frame: pd.DataFrame) -> dict[str, pd.Series]:
-    """Return categorical outcomes as text with the category "missing", if the model has missing="category"."""
+    """Return the categorical outcomes of the model as text, by name, with "missing" as a category.
+
+    Unless the model has ``missing="category"``, return an empty dict.
+    """
     if model.missing != "category":
         return {}
     return {outcome: with_missing(frame[outcome]) for outcome in model.categorical}
 
 
 def _standing_in(model: Synthesizer, frame: pd.DataFrame, there: Bools) -> pd.DataFrame:
-    """Return the file with placeholder values for the records to which a question does not apply.
+    """Return the file with placeholder values for the records to which the survey question of a model does not apply.
 
-    Placeholders are the values of the first record to which the question applies, so they pass the same checks as this
-    record.  Placeholders have privacy weight 0.  Categorical predictors and the weight are not replaced, so that the
-    columns of the model matrix do not depend on which records the question applies to.
+    ``there`` (n,) is True for the records to which it applies.  The outcomes and numeric predictors of other records
+    are replaced by the values of the first record to which the question applies, which pass all checks.  These records
+    have privacy weight 0.  Categorical predictors and the weight are not replaced, so that the columns of the model
+    matrix do not depend on which records the question applies to.
     """
     if there.all():
         return frame

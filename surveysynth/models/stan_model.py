@@ -1,12 +1,13 @@
 """A synthesizer made from a Stan program and from Python functions for its data, its density and its simulation.
 
-The density that the program samples must be
+The program must sample the parameters theta from a density proportional to
 
-    p(theta) prod_i p(y_i, log w_i | x_i, theta)^alpha_i.
+    p(theta) prod_i p(y_i, log w_i | x_i, theta)^alpha_i,
 
-The log density of every record is multiplied by the privacy weight alpha_i, and the priors are not weighted.  Epsilon
-is computed from ``log_density``.  If the program has a factor that ``log_density`` omits, epsilon is too small;
-:func:`surveysynth.check_model` detects this error.
+where y_i are the outcomes, w_i is the survey weight (if it is modelled), x_i are the predictors and alpha_i is the
+privacy weight of record i.  The log density of every record is multiplied by alpha_i, and the log prior is not.
+Epsilon is computed from ``log_density``.  If the program has a factor that ``log_density`` omits, the computed epsilon
+is too small; :func:`surveysynth.check_model` detects this error.
 """
 
 from __future__ import annotations
@@ -50,18 +51,20 @@ class StanModel(Synthesizer[Records]):
     measure : str
         Scale of the density, as the report prints it: "income in thousands", "count".
     data : function of (records, alpha)
-        Returns the data of the program, by name.  ``records.x`` (n, K) are the predictors.  ``records.X`` are the
-        distinct rows of ``x``, and record i has the row ``X[records.row[i]]``.  ``records.y`` (n,) or (n, d) are the
+        Returns the data of the program, by name.  ``records.x`` (n, K) is the model matrix.  ``records.X`` has its
+        distinct rows, and record i has the row ``X[records.row[i]]``.  ``records.y`` (n,) or (n, d) are the
         outcomes.  ``records.log_w`` (n,) is log(w / mean w), or None if the weight is public.  The program must
         multiply the log density of every record by the privacy weight ``alpha`` (n,), a number from 0 to 1.
     log_density : function of (records, draws)
         Returns the normalized log p(y_i, log w_i | x_i, draw) (S, n).  ``draws["b"]`` are the S draws of parameter b.
     simulate : function of (public, draw, rng)
-        Returns one synthetic data set: y (n,) or (n, d), and log weights (n,), or None if the weight is public.
-        ``draw["b"]`` is one draw of b.  ``public`` has no outcomes, and weights only if they are public.
+        Returns two things: the synthetic outcomes (n,) or (n, d), and the synthetic log weights (n,), or None if the
+        weight is public.  ``draw["b"]`` is one draw of parameter b.  ``public`` is like ``records``, but without
+        outcomes and ``log_w``; ``public.public_weights`` are the weights if they are public.
     weight : {"public", "modelled"}
         "public": the survey weight must be a function of the predictors.  "modelled": the weight is modelled with the
-        outcome, unless it is found to be a function of the predictors.  Such a weight is released unchanged.
+        outcome, unless it is found to be a function of the predictors.  A weight that is a function of the predictors
+        is released unchanged.
     missing : {"fail", "drop"}
         "fail" refuses a file with a missing outcome.  "drop" leaves the record out, and the report says how many.
 
@@ -70,7 +73,8 @@ class StanModel(Synthesizer[Records]):
     ModelError
         On construction: the program does not compile.  The message names line and column.
     InputError
-        On construction: there is no such file, an option is unknown, or an argument is not a function.
+        On construction: there is no such file, an option is unknown, or ``data``, ``log_density`` or ``simulate`` is
+        not a function.
 
     Notes
     -----
@@ -126,7 +130,10 @@ class StanModel(Synthesizer[Records]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> Records:  # fmt: skip
-        """Check a file and return its records.  Raise InputError for a weight that is neither public nor modelled."""
+        """Check a file and return its records (:meth:`Synthesizer.prepare`).
+
+        Raise InputError, too, if ``weight="public"`` and the survey weight is not a function of the predictors.
+        """
         records = super().prepare(design, clusters, mean_weight, constants, unit)
         if records.log_w is not None and self.weight == "public":
             raise InputError(
@@ -136,17 +143,17 @@ class StanModel(Synthesizer[Records]):
         return records
 
     def data(self, records: Records, alpha: Floats) -> dict[str, Any]:
-        """Return the data of the program, by name, from the user's function."""
+        """Return the data of the Stan program, by name, from the user's function ``data``."""
         return dict(self._data(records, alpha))
 
     def fit(self, records: Records, alpha: Floats, sampler: Sampler) -> Draws:
-        """Draw from the program's posterior.
+        """Draw the parameters from the density of the Stan program.
 
         Raises
         ------
         ModelError
-            An entry of the program's data is missing or has a wrong size, or a quantity of the program has an entry for
-            every record.
+            A variable of the program's data is missing or has a wrong size; or a parameter or computed quantity of the
+            program has an entry for every record, which the convergence diagnostics do not allow.
         EngineError
             The sampler stopped.
         """
@@ -163,7 +170,7 @@ class StanModel(Synthesizer[Records]):
         return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
     def log_density(self, records: Records, draws: Draws) -> Floats:
-        """Return the log densities (S, n) from the user's function."""
+        """Return the log densities (S, n) from the user's function ``log_density``."""
         logs = np.asarray(self._log_density(records, draws), dtype=np.float64)
         if logs.shape != (draws.size, records.n):
             raise ModelError(
@@ -173,7 +180,7 @@ class StanModel(Synthesizer[Records]):
         return logs
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """Return one synthetic data set from the user's function."""
+        """Return one synthetic data set from the user's function ``simulate``."""
         y, log_w = self._simulate(public, {name: v[0] for name, v in draw.values.items()}, rng)
         y = np.asarray(y, dtype=np.float64).reshape(public.n, -1)
         if y.shape[1] != len(self.outcomes):

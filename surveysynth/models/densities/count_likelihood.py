@@ -1,9 +1,13 @@
 """The alpha-weighted likelihood of counts given public predictors, and the normal approximation at its mode.
 
-:mod:`surveysynth.models.counts` has the formulas.  A count v with mean mu and dispersion phi has the log density
-rise(v) + v (log mu - r) - phi r, up to a constant, where r = log(1 + mu / phi) and rise(v) = log Gamma(v + phi) - log
-Gamma(phi) - v log phi.  In shapes, G is the number of predictor rows (distinct rows of the model matrix), K of columns,
-S of posterior draws, and V of counts or points.
+Alpha-weighted means that the log density of each record is multiplied by its privacy weight alpha.  In a negative
+binomial distribution with mean mu and dispersion phi, a count v has the log probability
+
+    rise(v) + v (log mu - r) - phi r - log v!,   r = log(1 + mu / phi),
+    rise(v) = log Gamma(v + phi) - log Gamma(phi) - v log phi.
+
+:mod:`surveysynth.models.counts` has the likelihood.  Letters in shapes are numbers: G of predictor rows (distinct rows
+of the model matrix), K of columns of the model matrix, S of posterior draws, and V of distinct counts or points.
 """
 
 from __future__ import annotations
@@ -40,9 +44,9 @@ def _stirling(x: float) -> float:
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def rises(v: Floats, phi: Floats) -> Floats:
-    """Compute the term rise(v) of negative binomial log densities (V, S), for V counts and S dispersions ``phi``.
+    """Compute the term rise(v) of negative binomial log probabilities (V, S), for V counts and S dispersions ``phi``.
 
-    rise(v) is log Gamma(v + phi) - log Gamma(phi) - v log phi, and 0 for infinite phi (Poisson).
+    For infinite phi (Poisson), rise(v) is 0.
     """
     out = np.zeros((v.size, phi.size))
     phi_terms = np.empty((2, phi.size))
@@ -61,10 +65,10 @@ def rises(v: Floats, phi: Floats) -> Floats:
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def slopes(eta: Floats, phi: Floats) -> tuple[Floats, Floats]:
-    """Compute the terms log mu - r and phi r of negative binomial log densities, each (G, S).
+    """Compute the terms log mu - r and phi r of negative binomial log probabilities, each (G, S).
 
-    Here r = log(1 + mu / phi), for the log means ``eta`` = log mu (G, S) and S dispersions ``phi``.  For infinite phi
-    (Poisson), the terms are log mu and mu.
+    ``eta`` = log mu (G, S) are the log means, and ``phi`` (S,) are the dispersions.  For infinite phi (Poisson), the
+    terms are log mu and mu.
     """
     slope, spent = np.empty(eta.shape), np.empty(eta.shape)
     for g in nb.prange(eta.shape[0]):
@@ -80,10 +84,10 @@ def slopes(eta: Floats, phi: Floats) -> tuple[Floats, Floats]:
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def pair_log_densities(count: Codes, row: Codes, v: Floats, rise: Floats, slope: Floats, spent: Floats) -> Floats:
-    """Compute the negative binomial log densities of P pairs of a count and a predictor row in S draws: (P, S).
+    """Compute the log probabilities (P, S), up to -log v!, of P pairs of a count v and a predictor row in S draws.
 
     Pair i has the count ``v[count[i]]`` and the predictor row ``row[i]``.  ``rise`` comes from :func:`rises`, and
-    ``slope`` and ``spent`` are the two arrays from :func:`slopes`.  The term -log v! is left out.
+    ``slope`` and ``spent`` are the two arrays from :func:`slopes`.
     """
     out = np.empty((count.size, rise.shape[1]))
     for i in nb.prange(count.size):
@@ -95,11 +99,11 @@ def pair_log_densities(count: Codes, row: Codes, v: Floats, rise: Floats, slope:
 
 @dataclass(frozen=True, repr=False)
 class Likelihood:
-    """The alpha-weighted negative binomial or Poisson likelihood of counts, given by sums over records.
+    """The alpha-weighted negative binomial or Poisson likelihood of counts y, given by sums over records.
 
-    ``X`` (G, K) are predictor rows.  ``A`` and ``S`` (G,) are the sums of alpha and alpha y over the records of each
-    row.  The points ``v`` (V,) with weights ``weight`` (V,) represent the distinct counts.  ``dispersed`` is False
-    under Poisson, and then there are no points.
+    ``X`` (G, K) are the predictor rows.  ``A`` and ``S`` (G,) are the sums of alpha and of alpha y over the records of
+    each row.  The points ``v`` (V,) with weights ``weight`` (V,) represent the counts in the sum of alpha rise(y) over
+    the records.  ``dispersed`` is False for a Poisson distribution, and then there are no points.
     """
 
     X: Floats
@@ -126,17 +130,21 @@ class Likelihood:
 
 
 def sums(key: Codes, values: Floats, size: int) -> Floats:
-    """Compute the sum of ``values`` for each key 0 to ``size`` - 1, as floats even if there are no values."""
+    """Compute, for each key from 0 to ``size`` - 1, the sum of the ``values`` with this key.
+
+    The sums are floats even if there are no values.
+    """
     return np.bincount(key, values, size).astype(np.float64)
 
 
 def points(count: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """Replace weighted counts by a few weighted points that give the same sums of smooth functions.
+    """Replace weighted counts by a few weighted points that give the same weighted sums of smooth functions.
 
-    The functions must be analytic for v > 0.  Counts below SMALL are not replaced.  Larger counts are grouped by octave
-    (a factor of 2).  If an octave has more than POINTS distinct counts, a Gauss quadrature with POINTS nodes replaces
-    these counts.  The nearest singularity, v = 0, is three half-widths from the centre of the octave.  Therefore the
-    error of m points is of the order (3 + sqrt 8)^-2m, which is 5e-16 for m = 10.
+    Returns the points and their weights.  The functions must be analytic for v > 0.  Counts below SMALL are not
+    replaced.  Larger counts are grouped by octave (a factor of 2).  If an octave has more than POINTS distinct counts,
+    a Gauss quadrature with POINTS nodes replaces these counts.  The nearest singularity, v = 0, is three half-widths
+    from the centre of the octave.  Therefore the error of m points is of the order (3 + sqrt 8)^-2m, which is 5e-16 for
+    m = 10.
     """
     v, number = np.unique(count, return_inverse=True)
     weight = sums(number, weight, len(v))
@@ -176,9 +184,9 @@ def _gauss(v: Floats, weight: Floats) -> tuple[Floats, Floats]:
 
 
 def coordinates(likelihood: Likelihood) -> dict[str, Any]:
-    """Compute the coordinates in which the Stan program samples, from the normal approximation at the mode.
+    """Compute the coordinates in which ``stan/counts.stan`` samples, from the normal approximation at the mode.
 
-    Returns data for the Stan program.
+    Returns them as data for the Stan program, by name.
     """
     X = likelihood.X
     b, log_a = _mode(likelihood)
@@ -203,10 +211,10 @@ def coordinates(likelihood: Likelihood) -> dict[str, Any]:
 def _empty_rows(likelihood: Likelihood, V: Floats, log_a: float) -> tuple[Codes, Floats]:
     """Find predictor rows in which almost all counts are 0, so that the log mean log mu is uncertain.
 
-    Rows with highly correlated log mu are represented by one row.  Returns these rows, and for each of them the sum of
-    alpha over the rows that it represents.  A row is returned only if its zero counts imply that mu is below phi,
-    because above mu = phi the likelihood of zero counts falls slowly.  ``V`` (K, K) is the covariance of the
-    coefficients, and ``log_a`` is log(1 / phi).
+    Rows whose log mu are highly correlated are represented by one of them.  Returns the positions of the representing
+    rows, and for each the sum of alpha over the rows that it represents.  A row is returned only if its zero counts
+    imply that mu is below phi, because above mu = phi the likelihood of zero counts falls slowly.  ``V`` (K, K) is the
+    covariance of the coefficients, and ``log_a`` is log(1 / phi).
     """
     X = likelihood.X
     empty = np.flatnonzero((likelihood.S < FEW) & (likelihood.A > 0))
@@ -223,9 +231,10 @@ def _empty_rows(likelihood: Likelihood, V: Floats, log_a: float) -> tuple[Codes,
 
 
 def _mode(likelihood: Likelihood) -> tuple[Floats, float]:
-    """Find the mode of the coefficients b and of log(1 / phi), by steps in b and in phi in turn.
+    """Find the mode of the coefficients b and of log(1 / phi), by maximizing over b and over phi in turn.
 
-    Few turns are needed, as b and phi are nearly independent.
+    Returns b and log(1 / phi), which is -infinity for a Poisson distribution.  Few turns are needed, as b and phi are
+    nearly independent.
     """
     b = np.zeros(likelihood.X.shape[1])
     b[0] = np.log(likelihood.S.sum() / likelihood.A.sum())
@@ -275,7 +284,7 @@ def _mode_dispersion(likelihood: Likelihood, eta: Floats) -> float:
 
 
 def _spread(likelihood: Likelihood, eta: Floats, log_a: float) -> float:
-    """Approximate the standard deviation of log(1 / phi) by the curvature at the mode.  Under Poisson, return 1."""
+    """Approximate the standard deviation of log(1 / phi) by the curvature at the mode.  Return 1 for Poisson."""
     spread = 1.0
     if likelihood.dispersed:
         for _ in range(6):

@@ -1,16 +1,20 @@
-"""A fast search for the largest |log density| of each record over all posterior draws, by branch and bound.
+"""A fast search, for each record, for the largest |log density| over all posterior draws, by branch and bound.
 
-The log densities are those of a normal regression.  The search is fast if many records belong to one cell, that is,
-have the same mean in every draw.  In a small box of outcomes y, only few of thousands of draws give the largest or the
-smallest density of any y.  Therefore the records of a cell are cut into boxes repeatedly.  Draw s has W_s = L_s^-1 and
-e_s = W_s y - m_s, where m_s is W_s times the mean.  Let u be the distance of y from the middle of the box.  For two
-draws s and t,
+The log densities are of a normal regression of D outcomes.  The search is fast if many records belong to one cell, that
+is, have the same mean in every draw.  A box is a range of each outcome.  If the box is small, only few of thousands of
+draws give the largest or the smallest density of any outcome vector y in the box.  Therefore the records of a cell are
+cut into boxes repeatedly.
 
-    log p_s - log p_t  =  [at the middle]  -  (W_s'e_s - W_t'e_t) u  -  u'(W_s'W_s - W_t'W_t) u / 2.
+In draw s, let Sigma_s = L_s L_s' be the residual covariance, W_s = L_s^-1, and m_s be W_s times the mean.  Let c be the
+middle of the box, u = y - c, and e_s = W_s c - m_s.  For two draws s and t,
+
+    log p_s(y) - log p_t(y)  =  log p_s(c) - log p_t(c)  -  (W_s'e_s - W_t'e_t)'u  -  u'(W_s'W_s - W_t'W_t) u / 2.
 
 Let top and bottom be the draws with the largest and the smallest log density at the middle.  Draw s is left out of a
 box if nowhere in the box log p_s can exceed log p_top or be below log p_bottom.  The result is exactly the maximum over
-all draws.  In shapes, n is the number of records, D of outcomes, and S of draws.
+all draws.
+
+Letters in shapes are numbers: n of records, D of outcomes, and S of draws.
 """
 
 from __future__ import annotations
@@ -36,8 +40,9 @@ def _bounds(
     """Find the draws that may give the largest |log density| of a record in a box of outcomes.
 
     Writes these draws to ``kept``, and returns their number.  Only the first ``count`` elements of ``draws`` are
-    examined.  ``middle`` and ``h`` (D,) are the centre and the half-widths of the box.  ``base`` is the largest term
-    that is added to the normal log density of a record in the box.  ``at`` and ``slope`` are work space.
+    examined.  ``middle`` and ``h`` (D,) are the centre and the half-widths of the box.  ``base`` is the maximum over
+    the records in the box of the term that is added to the normal log density.  Other arguments are as for
+    :func:`farthest`, for one cell.  ``at`` and ``slope`` are work space.
     """
     D = middle.size
     top, bottom, highest = 0, 0, -np.inf
@@ -84,10 +89,10 @@ def _fill_box(
     records: Codes, draws: Codes, count: int, Y: Floats, base: Floats, mean: Floats, W: Floats, const: Floats,
     room: Floats, twice: Floats, e: Floats, out: Floats,
 ) -> None:  # fmt: skip
-    """Write the largest |log density| of each of ``records`` over the first ``count`` of ``draws`` to ``out``.
+    """Write to ``out[i]``, for each record i of ``records``, the largest |log density| over the first draws.
 
-    The outcomes of ``records`` lie in one box, a small range of each outcome.  Only the ``draws`` that :func:`_bounds`
-    kept can give the largest |log density| in this box.  ``room``, ``twice`` and ``e`` are work space.
+    These are the first ``count`` elements of ``draws``.  The outcomes of ``records`` lie in one box, and only these
+    draws can give the largest |log density| in the box.  ``room``, ``twice`` and ``e`` are work space.
     """
     D = Y.shape[1]
     for c in range(count):
@@ -125,9 +130,9 @@ def _fill_box(
 def _fill_cell(
     order: Codes, Y: Floats, base: Floats, mean: Floats, W: Floats, square: Floats, const: Floats, out: Floats
 ) -> None:
-    """Write the largest |log density| over all draws of each record of a cell to ``out``.
+    """Write to ``out[i]``, for each record i of one cell, the largest |log density| over all draws.
 
-    ``order`` holds the records of the cell, and is rearranged.
+    ``order`` holds the positions of the records of the cell, and is rearranged.
     """
     S, D = const.size, Y.shape[1]
     lists, counts = np.empty((DEPTH + 1, S), dtype=np.intp), np.empty(DEPTH + 1, dtype=np.intp)
@@ -177,7 +182,7 @@ def _fill_cell(
 def farthest(
     Y: Floats, start: Codes, cell: Codes, mean: Floats, W: Floats, square: Floats, const: Floats, base: Floats
 ) -> Floats:
-    """Compute the largest |log density| (n,) of each record of a normal regression over draws.
+    """Compute, for each record, the largest |log density| over all draws of a normal regression.
 
     Parameters
     ----------
@@ -186,12 +191,17 @@ def farthest(
     start, cell : int arrays (tasks + 1,), (tasks,)
         First record of each task (records of one cell, see :func:`tasks`), followed by n, and the cell of each task.
     mean, W, square : float arrays (cells, D, S), (D, D, S), (D, D, S)
-        L^-1 B'x of each cell, L^-1, and Sigma^-1 in every draw, where L is the Cholesky factor of Sigma.  All arguments
-        must be finite.
+        For each draw, L^-1 times the mean of each cell, L^-1, and Sigma^-1, where L is the lower Cholesky factor of the
+        residual covariance Sigma.  All numbers must be finite.
     const : float array (cells, S) or (1, S)
         Term of the log density that does not depend on the outcomes, for each cell or for all cells.
     base : float array (n,)
-        Term that is added to the normal log density of each record, in every draw.
+        Term that is added to the normal log density of each record, the same in every draw.
+
+    Returns
+    -------
+    float array (n,)
+        The largest |log density|.
     """
     out = np.empty(len(Y))
     for task in nb.prange(cell.size):
@@ -204,7 +214,7 @@ def farthest(
 def tasks(cell: Codes) -> tuple[Codes, Codes]:
     """Divide records, sorted by ``cell`` (n,), into tasks of at most ``TASK`` records of one cell.
 
-    Tasks are worked on in parallel.  Returns the first record of each task, followed by n, and the cell of each task.
+    Tasks are processed in parallel.  Returns the first record of each task, followed by n, and the cell of each task.
     """
     starts = np.flatnonzero(np.concatenate([[True], np.diff(cell) > 0]))
     ends = np.append(starts[1:], cell.size)

@@ -16,10 +16,10 @@ POINTS = 21  # number of points between two modes at which the density is comput
 def only_mode(log_probability: Sequence[float], bound: float, separated: Callable[[int, int], bool]) -> int:
     """Return the position of the most probable mode, if chains that start there sample the posterior.
 
-    Each other mode must be negligible, or Markov chains must be able to cross between this mode and the most probable
-    one.  The clamp limits the log density of every record to [-M, M].  Therefore the log odds of two modes change by at
-    most 4 M if one record is replaced.  A mode is negligible if its log probability is lower than the largest one by
-    more than 4 M and ``NEGLIGIBLE``.
+    Every other mode must be negligible, or Markov chains must be able to cross between it and the most probable mode.
+    The clamp limits the weighted log density alpha_i log p_i of every record to [-M, M].  Therefore the log odds of two
+    modes change by at most 4 M if one record is replaced.  A mode is negligible if its log probability is below the
+    largest log probability by more than 4 M and by more than ``NEGLIGIBLE``.
 
     Parameters
     ----------
@@ -33,7 +33,8 @@ def only_mode(log_probability: Sequence[float], bound: float, separated: Callabl
     Raises
     ------
     ModelError
-        Another mode is not negligible, and chains do not cross between the two modes.
+        Another mode is not negligible, and chains do not cross between the two modes.  They would not visit the modes
+        in proportion, so one record could decide which mode is sampled.
     """
     best = int(np.argmax(log_probability))
     least = log_probability[best] - max(NEGLIGIBLE, 4 * bound)
@@ -48,9 +49,10 @@ def only_mode(log_probability: Sequence[float], bound: float, separated: Callabl
 
 
 def falls_between(log_density: Callable[[float], float]) -> bool:
-    """True if Markov chains do not cross between two modes: the log density falls by more than ``BARRIER`` there.
+    """True if the log density between two modes falls more than ``BARRIER`` below both modes.
 
-    The argument of ``log_density`` is a point on the way from one mode (0) to the other (1).
+    Then Markov chains do not cross between the modes.  The argument of ``log_density`` is the position on the straight
+    line from one mode (0) to the other (1).
     """
     between = [log_density(share) for share in np.linspace(0, 1, POINTS)]
     return min(between) < min(between[0], between[-1]) - BARRIER

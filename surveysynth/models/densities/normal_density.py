@@ -2,24 +2,31 @@
 
     log p(y_i | x_i, B_s, Sigma_s) = -(D/2) log 2 pi - log|L_s| - |L_s^-1 (y_i - B_s' x_i)|^2 / 2
 
-In shapes, n is the number of records, D of outcomes with the weight, K of predictor columns, G of distinct predictor
-rows (*patterns*), and S of draws.  D may be 0.  Sigma_s = L_s L_s'.
+For record i, y_i are the outcomes on the working scale (the scale of the model, such as log income), followed by the
+log weight if it is modelled, and x_i are the predictors.  In draw s, B_s are the coefficients, and Sigma_s = L_s L_s'
+is the residual covariance, with the lower Cholesky factor L_s.  A *pattern* is a distinct row of the model matrix.
+Letters in shapes are numbers: n of records, D of elements of y_i (which may be 0), K of columns of the model matrix, G
+of patterns, and S of draws.
 
 Records with the same pattern have the same mean B_s' x.  Means are computed once per pattern, and the work per record
 and draw is D^2 / 2 multiplications.  If groups h of records have effects v_hs, the mean is B_s' x_i + v_hs, computed
-once per pattern and group.  The log density may have a further term, the log share of a category, which has one value
-per cell (combination of pattern, group and PSU).  Records are processed in blocks.
+once per combination of pattern and group.  The log density may have a further term, the log share of a category, which
+is equal for all records of a cell.  A *cell* is a combination of pattern, group and PSU.  Records are processed in
+blocks.
 
-**Effects of PSUs are integrated out**, because no released number depends on them.  Let alpha be the privacy weights.
-The ratio of the pseudo likelihoods with and without record i (or unit i of several records with one alpha) is
+**Effects of PSUs are integrated out**, because no released number depends on them.  Let alpha_i be the privacy weight.
+A unit is what epsilon protects: a record, or several records with the same alpha.  The ratio of the pseudo likelihoods
+with and without unit i is
 
     integral p(y_i | u)^alpha_i  d pi(u | other records of the PSU),
 
-where the effect u of the PSU is normal with variance v = tau / (1 + a' tau) and mean v S'.  Here a' and S' are the sums
-of alpha and of alpha r over the other records of the PSU, and r = L^-1 (Y - B'x - v_h); v, S' and r have one value for
-each column j.  If the unit has n records with mean r~, the log of the ratio, divided by alpha_i, is
+where u is the effect of the PSU on whitened residuals r = L^-1 (y - B'x - v_h).  Given the other records of the PSU,
+element j of u is normal with variance v = tau / (1 + a tau) and mean v t.  Here tau is the ratio of the variance
+between PSUs to the residual variance, and a and t are the sums of alpha and of alpha r over the other records of the
+PSU.  (tau, v, t and r have one value for each element j.)  If unit i has n records in the PSU, with mean residual r~,
+the log of the ratio, divided by alpha_i, is
 
-    sum log p(y | u = 0) + sum_j { n r~^2 - n (r~ - v S')^2 / (1 + alpha n v) - log(1 + alpha n v) / alpha } / 2.
+    sum log p(y | u = 0) + sum_j { n r~^2 - n (r~ - v t)^2 / (1 + alpha_i n v) - log(1 + alpha_i n v) / alpha_i } / 2.
 """
 
 from __future__ import annotations
@@ -75,7 +82,7 @@ def _subtract_squares(twice: Floats, e: Floats, y: Floats, mean: Floats, W: Floa
 
 @nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _max_abs(Y: Floats, cell: Codes, mean: Floats, W: Floats, const: Floats, base: Floats) -> Floats:
-    """Compute the largest |log density| (n,) over draws, for every record.
+    """Compute, for each record, the largest |log density| (n,) over all draws.
 
     The log density is ``base`` plus the normal log density.  The result is infinite if a log density is not finite.
     ``mean`` (cells, D, S) is L^-1 B'x, and ``W`` (D, D, S) is L^-1.  ``const`` (cells, S), or (1, S) for all cells, is
@@ -106,10 +113,9 @@ def _max_abs(Y: Floats, cell: Codes, mean: Floats, W: Floats, const: Floats, bas
 
 @nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _max_abs_sum(Y: Floats, start: Codes, cell: Codes, mean: Floats, W: Floats, const: Floats, base: Floats) -> Floats:
-    """Compute the largest |log density| over draws, for every unit (group of records that is protected as one).
+    """Compute, for each unit, the maximum over all draws of |sum of the log densities of the unit's records|.
 
-    The log densities of the records of a unit are summed.  Unit g has the records ``start[g]`` to ``start[g + 1] - 1``.
-    Other arguments are as for :func:`_max_abs`.
+    Unit g has the records ``start[g]`` to ``start[g + 1] - 1``.  Other arguments are as for :func:`_max_abs`.
     """
     S = const.shape[1]
     out = np.empty(start.size - 1)
@@ -167,12 +173,13 @@ def _max_abs_integrated(
     Y: Floats, start: Codes, cell: Codes, mean: Floats, W: Floats, const: Floats, base: Floats, psu: Codes,
     alpha: Floats, a: Floats, S: Floats, tau: Floats,
 ) -> Floats:  # fmt: skip
-    """Compute the largest |log ratio of the pseudo likelihoods with and without unit g| / alpha_g, for each unit g.
+    """Compute, for each unit g, the maximum over all draws of |log of a ratio| / alpha_g.
 
-    The largest value over draws is taken.  Effects of PSUs are integrated out.  ``psu`` (n,) is the PSU of each record,
-    and the records of a unit are sorted by PSU.  ``a`` (PSUs,) and ``S`` (PSUs, D, draws) are the sums of the privacy
-    weights alpha and of alpha r over all records of the PSU, where r is the whitened residual.  ``tau`` (D, draws) are
-    the ratios of the variances between PSUs to the residual variance.  Other arguments are as for :func:`_max_abs_sum`.
+    This is the ratio of the pseudo likelihoods with and without unit g, with effects of PSUs integrated out.  ``psu``
+    (n,) is the PSU of each record, and the records of a unit are sorted by PSU.  ``alpha`` (n,) are privacy weights.
+    ``a`` (PSUs,) and ``S`` (PSUs, D, draws) are the sums of alpha and of alpha r over all records of the PSU, where r
+    is the whitened residual.  ``tau`` (D, draws) are the ratios of the variances between PSUs to the residual variance.
+    Other arguments are as for :func:`_max_abs_sum`.
     """
     D, draws = Y.shape[1], const.shape[1]
     out = np.empty(start.size - 1)
@@ -213,7 +220,7 @@ def _max_abs_integrated(
 
 @dataclass(frozen=True)
 class Effects:
-    """Effects of H groups of records on the working scale.
+    """Effects of H groups of records, such as strata, on the outcomes on the working scale.
 
     Attributes
     ----------
@@ -238,9 +245,9 @@ class PSUs:
     alpha : float array (n,)
         Privacy weights of the records, equal within a unit of privacy.
     a, s, t : float arrays (C,), (C, K), (C, D)
-        Sums of alpha, alpha x and alpha Y over the records of each PSU, where x are predictors and Y outcomes.
+        Sums of alpha, alpha x and alpha y over the records of each PSU, where x are predictors and y outcomes.
     tau : float array (S, D)
-        Ratios of the variance between PSUs to the residual variance, in every draw.
+        Ratio of the variance between PSUs to the residual variance of each whitened outcome, in every draw.
     parent : int array (C,) or None
         Group, such as the stratum, to which each PSU belongs, if groups have :class:`Effects`.
     """
@@ -254,9 +261,9 @@ class PSUs:
     parent: Codes | None
 
     def sums(self, psus: Codes, whitened: Floats, W: Floats, effects: Effects | None) -> Floats:
-        """Compute the sums of alpha r over the records of selected PSUs in every draw, where r are whitened residuals.
+        """Compute, for selected PSUs and every draw, the sums (PSUs, D, S) of alpha r over the records of the PSU.
 
-        The result has the shape (PSUs, D, S).  ``whitened`` (K, D, S) is B L^-T, and ``W`` (D, D, S) is L^-1.
+        r is the whitened residual.  ``whitened`` (K, D, S) is B L^-T, and ``W`` (D, D, S) is L^-1.
         """
         out = np.einsum("pk,dks->pds", self.t[psus], W) - np.tensordot(self.s[psus], whitened, axes=1)
         if effects is not None and self.parent is not None:
@@ -279,7 +286,7 @@ def _blocks(
     pattern: Codes, X: Floats, B: Floats, L: Floats, effects: Effects | None, offset: Offset | None,
     unit: Codes | None = None, psus: PSUs | None = None,
 ) -> Iterator[_Block]:  # fmt: skip
-    """Cut the records into blocks of whole units of privacy.  The records of a unit are sorted by PSU."""
+    """Yield the records in blocks.  All records of a unit are in the same block, sorted by PSU."""
     S, _, D = B.shape
     last = _inverses(L)
     const = -0.5 * D * np.log(2 * np.pi) + np.log(np.einsum("dds->sd", last)).sum(axis=1)
@@ -316,10 +323,7 @@ def _inverses(L: Floats) -> Floats:
 
 
 def _whitened(u: Floats, W: Floats) -> Floats:
-    """Multiply effects u (S, C, D) by W (D, D, S) in every draw.  The result is (C, D, S).
-
-    W is the inverse of L, the Cholesky factor of the residual covariance.
-    """
+    """Multiply the effects ``u`` (S, C, D) of C groups by ``W`` = L^-1 (D, D, S) in every draw.  Returns (C, D, S)."""
     by_draw = np.ascontiguousarray(u.transpose(1, 2, 0))
     out = np.zeros(by_draw.shape)
     for d in range(len(W)):
@@ -341,38 +345,39 @@ def max_abs_log_density(
     unit: Codes | None = None,
     psus: PSUs | None = None,
 ) -> Floats:
-    """Compute the largest |log density| of each record over draws of a normal regression: the Lipschitz bounds.
+    """Compute, for each record, the largest |log density| over all draws of a normal regression.
 
-    The log density of record i in draw s is base_i + log p(record i | draw s).  With ``unit``, log densities are summed
-    over the records of a unit first.  With ``psus``, log p is replaced by 1 / alpha times the log ratio of the pseudo
-    likelihoods with and without the record or unit.
+    The Lipschitz bound of the record is its privacy weight times this maximum.  The log density of record i in draw s
+    is base_i + log p(record i | draw s).  With ``unit``, log densities are first summed over the records of each unit.
+    With ``psus``, log p is replaced by 1 / alpha times the log of the ratio of the pseudo likelihoods with and without
+    the record or unit.
 
     Parameters
     ----------
     Y : float array (n, D)
-        Working-scale values.
+        Outcomes on the working scale, and the log weight if it is modelled.
     pattern : int array (n,)
         Position in ``X`` of each record's predictors.
     X : float array (G, K)
         Distinct predictor rows.
     B, L : float arrays (S, K, D), (S, D, D)
-        Draws of the coefficients and of the lower Cholesky factor of Sigma.
+        Draws of the coefficients and of the lower Cholesky factor of the residual covariance.
     base : float array (n,), optional
         Term that is added to the normal log density of each record, in every draw.
     effects : Effects, optional
         Effects of groups of records.  The density is conditional on these effects.
     offset : function, optional
-        Returns a further term (cells, S) of the log densities, which is equal for all records of a cell (combination of
-        pattern, group and PSU).  The argument is the position of one record of each cell.
+        Takes the position of one record of each cell, and returns a further term (cells, S) of the log densities, which
+        is equal for all records of a cell.
     unit : int array (n,), optional
-        Unit of privacy, 0 to U - 1, of each record.
+        Number, 0 to U - 1, of each record's unit.
     psus : PSUs, optional
         PSUs whose effects are integrated out.
 
     Returns
     -------
     float array (n,), or (U,) with ``unit``
-        The maximum of each record or unit.  It is infinite if a density is not finite.
+        The maximum of each record or unit.  It is infinite if a log density is not finite in some draw.
     """
     base = np.zeros(len(Y)) if base is None else base
     out = np.zeros(len(Y) if unit is None else int(unit.max()) + 1)
@@ -405,7 +410,7 @@ def max_abs_log_density(
 
 
 def log_height(L: Floats) -> float:
-    """Compute the largest value of the log density of N(0, L L'), which is the value at 0."""
+    """Compute the maximum of the log density of N(0, L L'), for a lower triangular L (D, D).  It is reached at 0."""
     return float(-len(L) / 2 * np.log(2 * np.pi) - np.log(np.diag(L)).sum())
 
 

@@ -1,10 +1,13 @@
-"""Lipschitz bounds of models in which the log density of a record is linear in two statistics.
+"""The largest |log density| of each record over draws, for models whose log density is linear in two statistics.
 
     log p_i = c_r + p_r t_i1 + q_r t_i2
 
-in a posterior draw.  r is the predictor row of record i, and t_i1 and t_i2 are the statistics of the record: log y and
-log(1 - y) of a beta distribution, or x and x^2 of a normal distribution.  c, p and q are computed once per block of
-records.  In shapes, n is the number of records, S of draws, and U of units of several records.
+in a posterior draw.  r is the predictor row (distinct row of the model matrix) of record i, and t_i1 and t_i2 are the
+statistics of the record: log y and log(1 - y) for a beta distribution of y, or y and y^2 for a normal distribution.
+The coefficients c, p and q depend on the draw and are computed once per block of records.
+
+A unit is what epsilon protects: a single record, or several records.  Letters in shapes are numbers: n of records, S of
+draws, and U of units.
 """
 
 from __future__ import annotations
@@ -27,10 +30,10 @@ TILE = 512  # draws that a core processes at a time, so that they stay in its ca
 # inner loops run over contiguous draws, and sums may be reordered, so that the compiler vectorises them
 @nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _max_abs_sum(t: Floats, start: Codes, row: Codes, c: Floats, p: Floats, q: Floats, out: Floats) -> None:
-    """Write the largest |sum of log p over the records of unit u| over draws to ``out[u]``, for each unit u.
+    """Write to ``out[u]``, for each unit u, the maximum over all draws of |sum of log p over the unit's records|.
 
-    Unit u has the records ``start[u]`` to ``start[u + 1] - 1``.  ``t``, ``c``, ``p`` and ``q`` are the terms of log p =
-    c + p t_1 + q t_2, and ``row`` is the predictor row of each record.
+    Unit u has the records ``start[u]`` to ``start[u + 1] - 1``.  ``t`` (n, 2) are the statistics of the records, ``c``,
+    ``p`` and ``q`` (rows, S) the coefficients of predictor rows, and ``row`` (n,) is each record's position in these.
     """
     S = c.shape[1]
     for u in nb.prange(out.size):
@@ -51,22 +54,23 @@ def _max_abs_sum(t: Floats, start: Codes, row: Codes, c: Floats, p: Floats, q: F
 
 
 def max_abs_log_density(t: Floats, row: Codes, coefficients: RowCoefficients, S: int, unit: Codes | None) -> Floats:
-    """Compute the largest |log density| (n,) of each record over draws, if log p = c + p t_1 + q t_2.
+    """Compute, for each record, the largest |log density| (n,) over all draws, if log p = c + p t_1 + q t_2.
 
-    With ``unit``, log p is summed over the records of a unit of privacy first, and the result is (U,).  Memory is O(n).
+    With ``unit``, log p is first summed over the records of each unit, and the result is (U,).  The memory needed is
+    proportional to n and does not depend on S.
 
     Parameters
     ----------
     t : float array (n, 2)
         Statistics t_1 and t_2 of each record.
     row : int array (n,)
-        Predictor row of each record.
+        Number of each record's predictor row.
     coefficients : function
-        Computes c, p and q, each (rows, S), of selected predictor rows.
+        Takes the positions of predictor rows, and returns c, p and q, each (rows, S).
     S : int
         Number of draws.
     unit : int array (n,) or None
-        Unit of privacy of each record, 0 to U - 1.
+        Number, 0 to U - 1, of each record's unit.
     """
     out = np.empty(len(row) if unit is None else int(unit.max()) + 1)
     for records, units, start, here, number in blocks_of_units(row, unit, S):
@@ -77,11 +81,12 @@ def max_abs_log_density(t: Floats, row: Codes, coefficients: RowCoefficients, S:
 
 
 def blocks_of_units(row: Codes, unit: Codes | None, S: int) -> Iterator[tuple[Codes, Codes, Codes, Codes, Codes]]:
-    """Cut records into blocks of whole units of privacy.  Without ``unit``, each record is a unit.
+    """Yield the records in blocks.  All records of a unit are in the same block.
 
-    ``row`` is the predictor row of each record, and ``S`` the number of draws.  Each block is a tuple of arrays: the
-    records, the units, the first record of each unit (followed by the number of records), the distinct predictor rows,
-    and the position of each record's row among the distinct rows.
+    ``row`` (n,) is the predictor row and ``unit`` (n,) the unit of each record.  If ``unit`` is None, each record is a
+    unit.  ``S`` is the number of draws.  Each block is a tuple of five arrays: the records; the units; the position in
+    the block of the first record of each unit, followed by the number of records; the distinct predictor rows; and the
+    position of each record's row among these.
     """
     for records in blocks(row if unit is None else unit, 1 if unit is None else None, S):
         units, start = (records, np.arange(records.size)) if unit is None else np.unique(unit[records], True)
@@ -90,10 +95,10 @@ def blocks_of_units(row: Codes, unit: Codes | None, S: int) -> Iterator[tuple[Co
 
 
 def blocks(key: Codes, cells: int | None, S: int) -> Iterator[Codes]:
-    """Cut records into blocks that fit into memory, so that records with equal keys stay together.
+    """Yield the positions of records in blocks that fit into memory.  Records with equal keys are in the same block.
 
-    ``cells`` is the largest number of distinct predictor rows among records with the same key.  None means that each
-    record may have another row.  ``S`` is the number of draws.
+    ``key`` (n,) is the key of each record.  ``cells`` is the largest number of distinct predictor rows among records
+    with the same key, or None if all rows of these records may differ.  ``S`` is the number of draws.
     """
     order, size = np.argsort(key, kind="stable"), np.bincount(key)
     block = np.cumsum(np.minimum(size, cells or size)) // max(1, BLOCK_BYTES // (24 * S))

@@ -20,7 +20,10 @@ NEWTON = 100  # most steps of Newton's method
 def run_chain(
     kernel: KernelRecords, state: State, odds: tuple[Floats, Floats], sampler: Sampler, rng: np.random.Generator
 ) -> dict[str, Floats]:
-    """Run one chain, and return its draws by the names of the parameters."""
+    """Run one chain from ``state``, and return its draws by the names of the parameters.
+
+    ``odds`` is the result of :func:`zero_odds`.
+    """
     K, R, S = len(state.b), kernel.x.shape[1], sampler.draws
     weighted = S if len(state.c) > 0 else 0
     kept = Kept(
@@ -70,7 +73,8 @@ def ridge(x: Floats, t: Floats, alpha: Floats) -> Floats:
 def zero_odds(kernel: KernelRecords) -> tuple[Floats, Floats]:
     """Return a normal approximation for the coefficients of the log odds of a zero.
 
-    The results are the posterior mode and the Cholesky factor of the precision.
+    The results are the posterior mode (R,) and the lower Cholesky factor (R, R) of the precision, for R predictor
+    columns.  Without a model of zeros, they are 0 and the identity matrix.
     """
     x, G = kernel.x, len(kernel.x)
     d, root = np.zeros(x.shape[1]), np.eye(x.shape[1])

@@ -1,4 +1,8 @@
-"""Components of a mixture: drawn for records, and matched across draws."""
+"""Components of a mixture: drawn for records, and matched across draws.
+
+Letters in shapes are numbers: n of records, K of components, and G of predictor rows (distinct rows of the model
+matrix).
+"""
 
 from __future__ import annotations
 
@@ -23,12 +27,12 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class MixtureRecords(Standardized):
-    """The records of a mixture.
+    """The confidential records of a mixture.
 
     Attributes
     ----------
     zero : bool array (n,)
-        True for each outcome that is exactly 0, in a model in which zeros have a separate probability.  Then y is 0.
+        True if the outcome is exactly 0 and zeros have a separate probability.  For these records, y is 0 and not used.
     """
 
     zero: NDArray[np.bool_] = field(metadata=EACH)
@@ -36,7 +40,10 @@ class MixtureRecords(Standardized):
 
 @dataclass(frozen=True)
 class Between:
-    """Normal distributions N(mean, sd^2), truncated to [low, high], of K components in G predictor rows."""
+    """Normal distributions N(mean, sd^2) truncated to [low, high], for K components in G predictor rows.
+
+    ``mean`` has the shape (G, K), and ``sd`` (K,).
+    """
 
     mean: Floats
     sd: Floats
@@ -45,9 +52,10 @@ class Between:
 
     @cached_property
     def _ends(self) -> tuple[NDArray[np.bool_], Floats, Floats]:
-        """True for each distribution that is mirrored, and the log probabilities below the lower and the upper limit.
+        """Whether a distribution is mirrored, and its log probabilities below the lower and below the upper limit.
 
-        A distribution is mirrored if its lower limit is above its mean, so that small probabilities lose no digits.
+        Each of the three arrays is (G, K).  A distribution is mirrored at its mean if its lower limit is above its
+        mean, so that small probabilities lose no digits.
         """
         a, b = (self.low - self.mean) / self.sd, (self.high - self.mean) / self.sd
         mirrored = a > 0
@@ -61,7 +69,7 @@ class Between:
             return np.asarray(above + np.log1p(-np.exp(below - above)))
 
     def draw(self, row: Codes, k: Codes, rng: np.random.Generator) -> Floats:
-        """Draw a value (n,) for each record, given the record's predictor row and component."""
+        """Draw a value (n,) for each record, from component ``k`` (n,) in predictor row ``row`` (n,)."""
         mirrored, below, _ = (x[row, k] for x in self._ends)
         with np.errstate(divide="ignore"):
             logs = np.logaddexp(below, np.log(rng.random(row.size)) + self.log_mass[row, k])
@@ -71,16 +79,16 @@ class Between:
 
 
 def drawn(p: Floats, row: Codes, rng: np.random.Generator) -> Codes:
-    """Draw a component for each record, with probabilities proportional to row ``row`` of p (G, K)."""
+    """Draw a component (n,) for each record i, with probabilities proportional to ``p[row[i]]``, where p is (G, K)."""
     cumulated = p.cumsum(axis=1)
     return np.asarray((rng.random((row.size, 1)) * cumulated[row, -1:] > cumulated[row, :-1]).sum(axis=1))
 
 
 def responsibilities(values: dict[str, Floats], mean: Floats, y: Floats, extra: Floats | float = 0.0) -> Floats:
-    """Return the probability that each record belongs to each component, given its outcome y (n,): (n, K).
+    """Return the probabilities (n, K) that a record belongs to a component, given its outcome in ``y`` (n,).
 
     ``values`` is one draw of the parameters, and ``mean`` (n, K) are the means of y in each component.  ``extra`` is
-    added to the log densities of y, for the density of the survey weight.
+    added to the log densities of y; it can be the log density (n, K) of the survey weight in each component.
     """
     with np.errstate(divide="ignore"):
         logs = np.log(values["share"]) - np.log(values["sd"]) - 0.5 * ((y[:, None] - mean) / values["sd"]) ** 2 + extra
@@ -89,7 +97,10 @@ def responsibilities(values: dict[str, Floats], mean: Floats, y: Floats, extra: 
 
 
 def components_given(records: MixtureRecords, values: dict[str, Floats], rng: np.random.Generator) -> Codes:
-    """Draw the components of records given their confidential values (Hu, Savitsky & Williams 2022b, eq. 7)."""
+    """Draw a component (n,) for each record, given its confidential outcome and its weight, if that is modelled.
+
+    ``values`` is one draw of the parameters.  Source: Hu, Savitsky & Williams 2022b, eq. 7.
+    """
     extra: Floats | float = 0.0
     if records.log_w is not None:
         c, sd = values["c"][:-1], values["sd_w"][:-1]

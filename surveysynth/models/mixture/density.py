@@ -17,18 +17,19 @@ TILE = 64  # draws that are processed at a time, so that the values of a record 
 def log_densities(
     x: Floats, row: Codes, y: Floats, w: Floats, log_share: Floats, b: Floats, sd: Floats, c: Floats, sd_w: Floats
 ) -> Floats:
-    """Return the log density of each record in each draw, with components summed out.
+    """Return the log density of each of n records for each of S draws, with the K components summed out.
 
-    The density is sum_k pi_k N(y_i; x_i b_k, s_k^2) N(w_i; x_i c_k + g_k y_i, t_k^2), as in :mod:`.model`.
+    The density is sum_k pi_k N(y_i; x_i b_k, s_k^2) N(w_i; x_i c_k + g_k y_i, t_k^2), as in
+    :mod:`surveysynth.models.mixture.model`.
 
     Parameters
     ----------
     x : float array (G, R)
-        Predictor rows, with R columns.
+        Predictor rows (distinct rows of the model matrix), with R columns.
     row : int array (n,)
-        Predictor row of each record.
+        Position in ``x`` of each record's predictor row.
     y, w : float arrays (n,)
-        Outcome and log weight; ``w`` is empty if the weight is not modelled.
+        Outcome on the working scale, and log weight.  ``w`` is empty if the weight is not modelled.
     log_share, b, sd : float arrays (S, K), (S, K, R), (S, K)
         Log shares, coefficients b_k and standard deviations s_k of the components in S draws.
     c, sd_w : float arrays (S, K + 1, R + 1), (S, K + 1)
@@ -38,6 +39,7 @@ def log_densities(
     Returns
     -------
     float array (n, S)
+        Log densities.
     """
     order = np.argsort(row, kind="stable")
     start = np.searchsorted(row[order], np.arange(len(x) + 1))

@@ -7,16 +7,21 @@ Source: Hu, Savitsky & Williams 2022b, section 1.2.
     z_i ~ pi = (pi_1, ..., pi_K) ~ Dirichlet(gamma / K, ..., gamma / K)       (eq. 2-3)
     gamma ~ Gamma(a_gamma, b_gamma)                           (eq. 4)
 
-y~ is the outcome on its working scale and w~ = log(w / mean w).  With ``zeros``, an outcome of exactly 0 has the
-probability rho_i, logit rho_i = x_i d, and the mixture is the distribution of all other outcomes.  With z summed out, a
-record has the density
+For record i, y~_i is the outcome on the working scale (such as its log), w~_i = log(w_i / mean w) is the log survey
+weight, x_i are the predictors, and z_i is the component, 1 to K.  With ``zeros``, the outcome is exactly 0 with
+probability rho_i, where logit rho_i = x_i d, and the mixture is the distribution of all other outcomes.  With z summed
+out, a record has the density
 
     (1 - rho_i) sum_k pi_k N(y~_i; x_i b_k, s_k^2) N(w~_i; ...)    if its outcome is not 0,
     rho_i N(w~_i; x_i c_0, t_0^2)                                  if its outcome is 0.
 
-The sampler (:mod:`surveysynth.models.mixture.sampler`) draws from the alpha-weighted or clamped product of these
-densities.  The component z of a synthetic record is drawn from pi alone, independently of the confidential record,
-except under the paper's ``allocation="posterior"``.
+The sampler (:mod:`surveysynth.models.mixture.sampler`) draws the parameters from the prior times prod_i p_i^alpha_i,
+where p_i is this density and alpha_i the privacy weight of record i.  In a censored fit, each alpha_i log p_i is also
+clamped.  The component z of a synthetic record is drawn from its distribution given the parameters and predictors,
+independently of the confidential record, except under the paper's ``allocation="posterior"``.
+
+Letters in shapes are numbers: n of records, S of posterior draws, K of components, G of predictor rows (distinct rows
+of the model matrix), R of columns of the model matrix, and U of units if epsilon protects units of several records.
 """
 
 from __future__ import annotations
@@ -75,6 +80,11 @@ PRIORS: dict[str, str] = {
 class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     """Synthesizer of one continuous outcome of any shape: a mixture of regressions on public predictors.
 
+    The parameters, with S draws, are the shares ``share`` (S, K), coefficients ``b`` (S, K, R) and residual standard
+    deviations ``sd`` (S, K) of the components, and the concentration ``gamma`` (S,).  If the weight is modelled, there
+    are also ``c`` (S, K + 1, R + 1) and ``sd_w`` (S, K + 1), of which the last of the K + 1 is for zeros.  With
+    ``zeros``, there are also the coefficients ``zero`` (S, R) of the log odds of a zero.
+
     Parameters
     ----------
     outcome : str
@@ -84,31 +94,31 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         Right-hand side of a model formula with an intercept, as in R.  ``"1"`` means no predictors.  These columns are
         public and are released unchanged.
     transform : str or transform
-        Working scale: "log", or ``AsinhTransform(scale=...)`` (amounts that can be negative) or
-        ``IdentityTransform(scale=...)`` with a public scale.  The priors suit values that differ by a few units on
-        the working scale.
+        Working scale: "log", ``AsinhTransform(scale=...)`` for amounts that can be negative, or
+        ``IdentityTransform(scale=...)``.  The scale is a public number.  The priors suit outcomes that differ by a few
+        units on the working scale.
     zeros : bool
         True if an outcome of exactly 0 has a separate probability, by a logistic regression on the predictors.  With
         True, it becomes public that zeros occur.
     components : int
-        K, the largest number of components.  Choose more than are needed: components that are not needed get almost no
-        share, and new components arise from these.
+        K, the largest number of components.  Choose more than are needed.  Superfluous components get shares near 0.
     prior : {"common", "paper"}
         "common": the coefficients of the components have a common mean, which is estimated.  "paper": the coefficients
         have mean 0, as in Hu, Savitsky & Williams (2022b, eq. 5).
     a_gamma, b_gamma : float
         Shape and rate of the gamma prior of the concentration gamma (eq. 4 of the paper, which prints no numbers).
     least_sd : float
-        Least residual standard deviation of a component, on the working scale.  This public number bounds the density,
-        which could otherwise be infinite at a value that many records share.
+        Least residual standard deviation of a component, on the working scale.  This public number limits the density.
+        Otherwise, the density could grow without limit at a value that many records share.
     bounds : (low, high), optional
         Public limits of the outcome, in the unit of the outcome.  Synthetic values come from the mixture that is
         truncated at the limits.  Without limits, wide components on a log scale occasionally produce amounts beyond
         any real amount.  A file with values outside the limits is refused.
     allocation : {"prior", "posterior"}
-        "prior": the component of a synthetic record is drawn from the shares alone.  "posterior": the component is
-        drawn given the confidential value of the same record (eq. 7 of the paper).  In both cases, zeros are drawn
-        given the predictors.  **There is no epsilon for "posterior"**, and a release says so.
+        "prior": the component of a synthetic record is drawn given the parameters and predictors.  "posterior": the
+        component is drawn given the confidential outcome of the same record (eq. 7 of the paper).  In both cases,
+        whether a synthetic outcome is 0 is drawn given the predictors.  **There is no epsilon for "posterior"**,
+        because the synthetic record depends directly on the confidential record.  A release says so.
     missing : {"fail", "drop"}
         Treatment of records with a missing outcome.  "drop" leaves these records out, and the report gives their
         number.
@@ -119,15 +129,15 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     Raises
     ------
     InputError
-        On construction, if the outcome is not a column name or is a predictor, an option is unknown, or a number is not
-        positive.
+        On construction: the outcome is not a column name or is a predictor; an option is unknown; a number is not
+        positive; ``least_sd`` is above 10; or the bounds are not two finite numbers in increasing order.
 
     Notes
     -----
     Hu, Savitsky & Williams (2022b, section 1.2).  The paper's correlations of coefficients (Omega) are left out,
     because a few components give hardly any information on correlations.  The paper does not model the survey weight.
-    Here log w is modelled given y and the predictors in each component, and smoothed weights exp E(w~ | y*) are
-    released as in FBS.  There are no effects of PSUs or strata.
+    Here log w is modelled given y and the predictors in each component, and smoothed weights exp E(log w | predictors,
+    synthetic y) are released.  There are no effects of PSUs or strata.
 
     Examples
     --------
@@ -185,7 +195,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
 
     @property
     def _limits(self) -> tuple[float, float]:
-        """The bounds on the working scale."""
+        """The bounds on the working scale, infinite where there is no bound or the bound has no value on that scale."""
         if self.bounds is None:
             return -np.inf, np.inf
         low, high = self._scale.forward(np.array(self.bounds))
@@ -200,17 +210,17 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> MixtureRecords:  # fmt: skip
-        """Check a file and return the outcome on the working scale and the distinct predictor rows.
+        """Check a file and return its records, with the outcome on the working scale.
 
         Raises
         ------
         InputError
             An outcome is missing, outside the bounds, or not defined on the working scale.  ``zeros`` is True and there
             is no zero.  A predictor is missing.  The formula cannot be evaluated or has no intercept.  There are PSUs
-            or strata, and ``clusters`` is not "ignore".
+            or strata that the predictors do not determine, and ``clusters`` is not "ignore".
         ModelError
-            The outcome is constant, or is nearly proportional to a size measure that is not a predictor.  The weight is
-            nearly a function of public data.
+            The outcome, or the outcome without zeros, is constant.  The outcome is nearly proportional to the inclusion
+            probability.  The weight is nearly, but not exactly, a function of public data.
         """
         values = present(design, self.outcome)
         zero = (values == 0) if self.zeros else np.zeros(design.n, dtype=bool)
@@ -258,19 +268,20 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         Raises
         ------
         ModelError
-            The privacy weights alpha are too small for a fit.
+            The privacy weights are so small that too little information is left to fit the coefficients.
         """
         return self._sample(records, alpha, np.inf, sampler)
 
     def censored(self, records: MixtureRecords, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
-        """Draw from the censored pseudo posterior, where every alpha_i log p_i is clamped to [-bound, bound].
+        """Draw the parameters from the censored pseudo posterior.
 
-        Source: Hu, Williams & Savitsky 2025, eq. 3.6.
+        In this posterior, alpha_i log p_i of each record is clamped to [-bound, bound] (Hu, Williams & Savitsky 2025,
+        eq. 3.6).
 
         Raises
         ------
         ModelError
-            The privacy weights alpha are too small for a fit.
+            The privacy weights are so small that too little information is left to fit the coefficients.
         """
         return self._sample(records, alpha, bound, sampler)
 
@@ -340,10 +351,10 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         return out
 
     def _distribution(self, records: MixtureRecords, draws: Draws, selected: Codes) -> Floats:
-        """Describe the synthetic distribution in selected draws: (draws, columns).
+        """Return statistics of the distribution of synthetic data for each selected draw: (draws, statistics).
 
-        The columns are the share of records with a value that is not zero and is below each quantile of the file, the
-        share of zeros, and the mean log weight.
+        The statistics are, for each of several quantiles of the file, the share of records whose outcome is not zero
+        and is below the quantile; then the share of zeros; then the mean log weight.
         """
         size = np.bincount(records.row, minlength=len(records.X)) / len(records.row)
         points = np.quantile(records.y[~records.zero], QUANTILES)
@@ -367,7 +378,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     # ---- densities
 
     def _logs(self, records: MixtureRecords, block: Codes, draws: Draws) -> Floats:
-        """Return the log density of the records ``block`` in every draw: (records, S)."""
+        """Return the log densities (records, S) of the records at the positions ``block``, for each draw."""
         values, kept = draws.values, block[~records.zero[block]]
         row, number = np.unique(records.row[kept], return_inverse=True)
         nothing = np.empty((0, 0, 0))
@@ -396,9 +407,9 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     def lipschitz(
         self, records: MixtureRecords, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None
     ) -> Floats:
-        """Return the largest |log p(record i | draw)| over all draws (n,).
+        """Return, for each record i, the maximum (n,) of |log p(record i | draw)| over all draws.
 
-        If ``unit`` is given, return the largest |sum of log p over the records of a unit| (U,).
+        If ``unit`` is given, log p is first summed over the records of each unit, and the result is (U,).
         """
         key = np.arange(len(records.y)) if unit is None else unit
         out = np.empty(int(key.max()) + 1)
@@ -416,7 +427,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         return out
 
     def log_density(self, records: MixtureRecords, draws: Draws) -> Floats:
-        """Return the log density log p(record | draw) of each record in each draw: (S, n)."""
+        """Return the log density (S, n) of each record for each draw: log p(record | draw)."""
         return self._logs(records, np.arange(records.n), draws).T
 
     # ---- simulation and summaries
@@ -424,7 +435,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
         """Draw one synthetic data set: outcomes, zeros included, and weights.
 
-        Public weights are kept.  Modelled weights are smoothed: exp E(log weight | synthetic outcome).
+        Public weights are kept.  Modelled weights are smoothed: exp E(log weight | predictors, synthetic outcome).
         """
         values, X, pattern = {name: v[0] for name, v in draw.values.items()}, public.X, public.row
         n, mean = len(pattern), X @ values["b"].T
@@ -453,10 +464,12 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     def components_of(self, records: MixtureRecords, draws: Draws) -> pd.DataFrame:
         """Return a table of the components of the mixture, for the agency only.
 
+        The table is computed from the confidential records, and epsilon does not cover it.
+
         The labels of the components change along a chain and from chain to chain, so the mean over draws of a parameter
         of "component 3" has no meaning.  Therefore the components of each draw are matched to the components of the
-        draw with the largest log likelihood.  The matching maximizes the expected number of records that matched
-        components share (Marin, Mengersen & Robert 2005).
+        draw with the largest log likelihood.  The matching maximizes the expected number of records that belong to a
+        component of the one draw and to its match in the other draw (Marin, Mengersen & Robert 2005).
 
         Parameters
         ----------
@@ -466,9 +479,9 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         Returns
         -------
         DataFrame
-            One row for each component with a mean share above 0.1%, the largest first.  Columns: the mean ``share`` and
-            its 95% interval (``share_low``, ``share_high``), the mean ``location`` (at the mean of the predictors, on
-            the working scale), and the mean ``sd``.
+            One row for each component with a mean share above 0.1%, the largest first.  The columns are posterior means
+            and quantiles: ``share`` and its 95% interval (``share_low``, ``share_high``), ``location`` (the component's
+            mean at the mean of the predictors, on the working scale), and ``sd``.
         """
         return matched(records, draws)
 

@@ -274,8 +274,8 @@ def _draw_coefficients(
     """Draw the coefficients of one regression by elliptical slice sampling, and return the log remainder afterwards.
 
     Proposals are from the normal distribution of the coefficients given the components z of all records.  The remainder
-    is what the target density has beyond this distribution.  ``others`` (n,) are densities without the regression's
-    component.
+    is the target density divided by the density of this distribution.  ``others`` (n,) are the densities of records
+    without the regression's component.
     """
     sd = reg.sds[reg.k]
     mean, root = _reference(records.x, reg.row, reg.t, reg.u, reg.v, reg.z, reg.k, sd, reg.scale, reg.centre)
@@ -313,7 +313,7 @@ def _draw_sd(
 ) -> None:
     """Draw the residual standard deviation of one regression by elliptical slice sampling of its log.
 
-    ``left`` is the log remainder now: what the log target density has beyond the distribution of proposals.
+    ``left`` is the log remainder at the current parameters.
     """
     new = np.empty(reg.t.size)
     _normal_logs(records.x, reg.row, reg.t, reg.u, reg.coefficients, 1.0, new)
@@ -360,7 +360,7 @@ def _sd_log_density(log_sd: float, weight: float, squares: float, least: float) 
     """Return the log density of a log residual standard deviation, given coefficients and components of records.
 
     This is the first factor of the target, a mixture with known components, without the remainder.  ``weight`` is the
-    number of records, and ``squares`` the sum of their squared residuals.
+    sum of the records' weights v in the regression, and ``squares`` is their weighted sum of squared residuals.
     """
     prior = _log_prior_of_scale(log_sd, least)
     return prior if prior == -np.inf else prior - weight * log_sd - squares / 2 * np.exp(-2 * log_sd)

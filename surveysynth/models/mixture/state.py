@@ -1,4 +1,8 @@
-"""Data structures of a chain of a mixture: records, state, the regression of a component, and draws."""
+"""Data structures of a chain of a mixture: records, state, the regression of a component, and draws.
+
+Letters in shapes are numbers: n of records that are not zero, n0 of records that are zero, K of components, G of
+predictor rows (distinct rows of the model matrix), and R of columns of the model matrix.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +18,12 @@ Codes = NDArray[np.intp]
 class KernelRecords(NamedTuple):
     """The records with alpha > 0, sorted by predictor row, and constants of the priors.
 
-    ``x`` (G, R) are predictor rows.  ``row``, ``y``, ``w``, ``alpha``, ``part`` (n,) are of records that are not zero.
-    ``row0``, ``w0``, ``alpha0``, ``part0`` (n0,) are of records that are zero.  ``row`` is the predictor row, ``w`` the
-    log weight, and ``part`` the probability that a record takes part in the regressions of the components (see
-    :mod:`.sampler`).  A zero belongs to no component, so it always takes part, with the weight ``part0``.  ``w`` and
-    ``w0`` are empty if the weight is public.
+    ``x`` (G, R) are the predictor rows.  ``row``, ``y``, ``w``, ``alpha`` and ``part`` (n,) belong to the records that
+    are not zero, and ``row0``, ``w0``, ``alpha0`` and ``part0`` (n0,) to the records that are zero.  ``row`` is the
+    position of the record's predictor row, ``w`` the log weight, ``alpha`` the privacy weight, and ``part`` the
+    probability that a record takes part in the regressions of the components (see
+    :mod:`surveysynth.models.mixture.sampler`).  A zero belongs to no component, and takes part in the regression of the
+    log weight of zeros with the weight ``part0``.  ``w`` and ``w0`` are empty if the survey weight is public.
     """
 
     x: Floats
@@ -45,8 +50,8 @@ class KernelRecords(NamedTuple):
 class State(NamedTuple):
     """The current point of a Markov chain of a mixture, changed in place.
 
-    n records are not zero and n0 are zero.  Each of K components has a regression of y on the predictors, and a
-    regression of the log weight on the predictors and y.  The last regression of the log weight is of zeros.
+    Each of K components has a regression of y on the predictors, and a regression of the log weight on the predictors
+    and y.  The last of the K + 1 regressions of the log weight is for records that are zero.
     """
 
     log_share: Floats  # (K,) log shares of the components
@@ -95,7 +100,11 @@ class Regression(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """Arrays to which a chain writes its draws: ``share`` (draws, K), and others with the names of :class:`State`."""
+    """Arrays to which a chain writes its draws.
+
+    ``share`` (draws, K) has the shares of the components.  The other arrays have the names of :class:`State`, and draws
+    as the first axis.
+    """
 
     share: Floats
     b: Floats

@@ -1,6 +1,6 @@
 """PSUs and strata that the predictors do not determine, as groups of records with a common effect.
 
-n is the number of records and C the number of groups.
+Letters in shapes are numbers: n of records, and C of groups.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ class Groups:
     parent : int array (C,) or None
         Larger group of each group, such as the stratum of a PSU.  None means that there are no larger groups.
     sampled : bool
-        True means that the groups are a sample (PSUs), so that synthetic data have newly drawn effects.  False means
-        that the groups are all groups of the population (strata), whose effects are parameters like coefficients.
+        True means that the groups are a sample of the groups in the population (PSUs), so that synthetic data have
+        newly drawn effects.  False means that they are all groups of the population (strata), whose effects are
+        parameters like coefficients.
     """
 
     record: Codes
@@ -45,7 +46,7 @@ class Groups:
     sampled: bool = True
 
     def subset(self, records: Codes) -> Groups:
-        """Return the groups of selected records."""
+        """Return the groups with ``record`` restricted to the records at the positions ``records``."""
         return replace(self, record=self.record[records])
 
     @property
@@ -67,7 +68,7 @@ def groups_of(design: SurveyDesign, predictors: Sequence[str]) -> Groups | None:
     ----------
     design : SurveyDesign
     predictors : list of str
-        Columns that the model conditions on.
+        Names of the public columns in the formula of the model.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""The distinct rows of the model matrix of a formula of public columns.
+"""The predictor rows of a formula of public columns: the distinct rows of its model matrix.
 
-n is the number of records, G the number of distinct rows ("predictor rows"), and K the number of columns.  The argument
-``pattern`` (n,) gives the position of each record's predictor row among the distinct rows.
+Letters in shapes are numbers: n of records, G of predictor rows, and K of columns.  ``X`` (G, K) are the predictor
+rows, and ``pattern`` (n,) is the position in ``X`` of each record's predictor row.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Constants = Mapping[str, Mapping[str, Any]]  # means and knots, by term of the f
 
 
 class Synthesized(Protocol):
-    """Categorical outcomes that are also predictors of numeric outcomes.
+    """Categorical outcomes that are also predictors of the numeric outcomes of the same model.
 
     A category is a combination of one level of each of these outcomes.
     """
@@ -49,7 +49,7 @@ class Synthesized(Protocol):
 
     @property
     def category(self) -> Codes:
-        """Category (n,) of each record, as a code."""
+        """Category (n,) of each record, as a number from 0 to K - 1."""
         ...
 
     def columns(self, category: Codes) -> dict[str, pd.Series]:
@@ -69,8 +69,9 @@ def with_categories(predictors: str, names: Sequence[str]) -> str:
 
 
 def discrete_predictors(design: SurveyDesign, predictors: str, synthesized: Sequence[str]) -> list[str]:
-    """Return the public columns of a formula that are labels, numbers inside ``C()``, or numbers with few values.
+    """Return the names of the discrete public columns of a formula.
 
+    These are labels, the stratum, numbers inside ``C()``, and numbers with at most 10 different values.
     ``synthesized`` are the categorical outcomes in the formula, which are left out.
     """
     coded = coded_columns(predictors)
@@ -82,7 +83,7 @@ def discrete_predictors(design: SurveyDesign, predictors: str, synthesized: Sequ
 
 
 def numeric_predictors(design: SurveyDesign, predictors: str, synthesized: Sequence[str]) -> list[str]:
-    """Return the public columns of a formula that are numbers with a slope.
+    """Return the names of the public columns of a formula that enter as numbers, not as categories.
 
     ``synthesized`` are the categorical outcomes in the formula, which are left out.
     """
@@ -97,18 +98,19 @@ def numeric_predictors(design: SurveyDesign, predictors: str, synthesized: Seque
 def predictor_rows(
     design: SurveyDesign, predictors: str, categories: Synthesized | None, constants: Constants | None = None
 ) -> tuple[Floats, Codes, tuple[str, ...]]:
-    """Return the distinct rows (G, K) of the model matrix, the row (n,) of each record, and the names of the columns.
+    """Return X (G, K), ``pattern`` (n,) and the names of the K columns of the model matrix.
 
-    With ``categories`` (categorical outcomes in the formula), every row of public predictors is repeated for each
-    category, even if no record has this row and category: row g with category k has position g * categories.K + k.
-    ``constants`` are means and knots of the formula, from :func:`predictor_constants`.  With them, the row of a record
-    does not depend on other records.
+    With ``categories`` (categorical outcomes in the formula), X has a row for each combination of public predictors and
+    category, even if no record has this combination.  Row g of the public predictors with category k then has the
+    position g * categories.K + k in X.  ``constants`` are means and knots of the formula, from
+    :func:`predictor_constants`.  With them, the row of a record does not depend on other records.
 
     Raises
     ------
     InputError
-        A record has weight 0; a predictor has missing values or dates; the formula cannot be evaluated, is not finite,
-        or depends on the order of the records; or the constants do not belong to the terms of the formula.
+        A record has weight 0, whose log does not exist; a predictor has missing values or dates; the formula cannot be
+        evaluated, has an infinite value, or depends on the order of the records; or the constants do not belong to the
+        terms of the formula.
     """
     if not design.weights.all():
         raise InputError("a model is of records with positive weights: leave those of weight 0 out")
@@ -145,7 +147,7 @@ def predictor_rows(
 
 
 def _checked_columns(design: SurveyDesign, predictors: str, synthesized: Sequence[str]) -> list[str]:
-    """Return the public columns of a formula, without the categorical outcomes ``synthesized``.
+    """Return the names of the public columns of a formula, without the categorical outcomes ``synthesized``.
 
     Raise InputError for columns with missing values or dates.
     """
@@ -164,9 +166,9 @@ def _evaluated(
 ) -> tuple[Floats, Floats, formulaic.ModelMatrix]:  # fmt: skip
     """Evaluate a formula for the records of ``frame``.
 
-    Returns the model matrix, the distinct rows, and formulaic's ModelMatrix.  ``first`` are the positions of records
-    with distinct public predictors.  With ``categories``, the distinct rows combine each of these records with each
-    category.  ``given`` are constants of the terms (means, knots), and ``types`` the types of columns.
+    Returns the model matrix of the records, the predictor rows X, and formulaic's ModelMatrix.  ``first`` are the
+    positions of one record for each combination of public predictors.  With ``categories``, X combines each of these
+    records with each category.  ``given`` are constants of the terms (means, knots).  ``types`` are types of columns.
     """
     # all records are evaluated together, so that center(), bs() and similar terms agree with R
     matrix = formulaic.model_matrix(
@@ -224,9 +226,9 @@ def first_records(pattern: Codes) -> Codes:
 
 
 def _row_by_row(predictors: str) -> bool:
-    """True if records with equal columns always have equal predictor rows.
+    """True if records with equal public columns always have equal rows of the model matrix.
 
-    Then the formula is evaluated for one of these records only.
+    Then the formula needs to be evaluated for only one of these records.
     """
     return all(
         is_row_wise(f.expr) or C_OF_COLUMN.fullmatch(f.expr)
@@ -236,7 +238,9 @@ def _row_by_row(predictors: str) -> bool:
 
 
 def model_spec(design: SurveyDesign, predictors: str) -> tuple[formulaic.ModelSpec, dict[str, str]]:
-    """Return formulaic's specification of a model matrix, to be applied to other records, and the types of columns.
+    """Return formulaic's specification of a model matrix, and the types of text columns and of the stratum.
+
+    Both are needed to compute the model matrix of other records.
 
     Raises
     ------
@@ -258,12 +262,13 @@ def model_spec(design: SurveyDesign, predictors: str) -> tuple[formulaic.ModelSp
 def predictor_constants(design: SurveyDesign, predictors: str) -> dict[str, dict[str, Any]]:
     """Return the constants that a formula takes from a file: the mean in ``center(age)``, the knots in ``bs(age, 5)``.
 
-    The keys are the terms.  The constants are numbers, or lists and mappings of numbers.
+    The keys of the result are the terms.  The constants are numbers, or lists and dicts of numbers.
 
     Raises
     ------
     InputError
-        The value of a term depends on other records in another way, as in ``I(age - age.mean())``.
+        The value of a term depends on other records in another way, as in ``I(age - age.mean())``, so that it cannot be
+        computed for records of another file.
     """
     frame = design.select(formula_columns(predictors))
     frame = frame.astype(_types(design, frame))
@@ -291,7 +296,7 @@ def predictor_constants(design: SurveyDesign, predictors: str) -> dict[str, dict
 
 
 def _alone(spec: formulaic.ModelSpec, frame: pd.DataFrame, record: int, column: str, value: float) -> bool:
-    """True if a record evaluated without the other records has ``value`` in this column of the model matrix, too."""
+    """True if the model matrix of the record alone, without the other records, has ``value`` in this column."""
     try:
         row = spec.get_model_matrix(frame.iloc[[record]], na_action="ignore")
     except Exception:  # the term needs other records
@@ -300,7 +305,7 @@ def _alone(spec: formulaic.ModelSpec, frame: pd.DataFrame, record: int, column: 
 
 
 def _types(design: SurveyDesign, frame: pd.DataFrame) -> dict[str, str]:
-    """Return types of columns for formulaic: "str" for text, and "category" for a stratum, even if it is a number."""
+    """Return types of columns for formulaic: "str" for text, and "category" for the stratum, even if it is a number."""
     text = {str(c): "str" for c in frame if isinstance(frame[c].dtype, pd.StringDtype)}
     return text | ({str(design.strata_name): "category"} if design.strata_name in frame else {})
 
@@ -329,12 +334,12 @@ def _arrays(value: Any) -> Any:
 
 
 def numeric_columns(columns: Sequence[str]) -> list[str]:
-    """Return the columns of a model matrix that are numeric predictors in the formula, or functions of them."""
+    """Return the names of those columns of a model matrix that are numeric predictors, or functions of them."""
     return [c for c in columns if c not in ("Intercept", LOG_WEIGHT, LOG_SIZE, LOG_UNIT) and "[" not in c]
 
 
 def _determined(X: Floats, pattern: Codes, values: Floats) -> bool:
-    """True if ``values`` (n,) are a linear function of the columns of the model matrix."""
+    """True if ``values`` (n,) are a linear function of the columns of the model matrix ``X[pattern]``."""
     centred = values - values.mean()
     return residual_squares(centred, X, pattern) <= 1e-9 * float(centred @ centred)
 
@@ -342,11 +347,10 @@ def _determined(X: Floats, pattern: Codes, values: Floats) -> bool:
 def with_log_size(
     X: Floats, pattern: Codes, columns: tuple[str, ...], name: str, size: Floats | None, each: int = 1
 ) -> tuple[Floats, Codes, tuple[str, ...]]:
-    """Add the column log ``size``, called ``name``, to predictor rows.
+    """Add the column log ``size`` (n,), called ``name``, to the predictor rows.
 
-    Returns the rows, the row of each record, and the names of the columns.  ``size`` has the shape (n,).  Nothing is
-    added if ``size`` is None, or if log ``size`` is a linear function of the other columns.  ``each`` is as for
-    :func:`with_column`.
+    Returns X, ``pattern`` and the names of the columns.  Nothing is added if ``size`` is None, or if log ``size`` is a
+    linear function of the other columns.  ``each`` is as for :func:`with_column`.
     """
     if size is None or _determined(X, pattern, np.log(size)):
         return X, pattern, columns
@@ -356,19 +360,20 @@ def with_log_size(
 def with_unit_size(
     X: Floats, pattern: Codes, columns: tuple[str, ...], unit: Codes | None
 ) -> tuple[Floats, Codes, tuple[str, ...]]:
-    """Add the log of the number of records in each record's unit of privacy as a column to predictor rows.
+    """Add the log of the number of records in each record's unit as a column to the predictor rows.
 
-    Returns the rows, the row of each record, and the column names.  Privacy weights of units depend on these numbers,
-    so the model must have this predictor.  Nothing is added if all units have equally many records.
+    A unit is what epsilon protects, such as a household.  ``unit`` (n,) is the unit of each record, or None if each
+    record is a unit.  Returns X, ``pattern`` and the names of the columns.  Privacy weights of units depend on these
+    numbers, so the model must have this predictor.  Nothing is added if all units have equally many records.
     """
     return with_log_size(X, pattern, columns, LOG_UNIT, None if unit is None else differing_sizes(unit))
 
 
 def with_column(X: Floats, pattern: Codes, each: int, column: Floats) -> tuple[Floats, Codes]:
-    """Add a public column (n,) to predictor rows, and return the new rows and the row of each record.
+    """Add a public column (n,) to the predictor rows, and return the new X and ``pattern``.
 
-    The rows come in blocks of ``each`` rows that differ only in the category of the synthesized outcomes.  The new rows
-    keep this order.  Without such outcomes ``each`` is 1.
+    ``each`` is the number of categories of the synthesized outcomes in the formula, and 1 without such outcomes.  X
+    consists of blocks of ``each`` rows that differ only in this category, and so does the new X.
     """
     public = codes(pattern // each, np.unique(column, return_inverse=True)[1])
     first = np.unique(public, return_index=True)[1]

@@ -32,13 +32,25 @@ def public_weight(
     """Return the survey weight if it is a function of public data, and None if it is not.
 
     The weight can be a function of the predictors (stratified SRS, self-weighting files), or of the PSUs or strata with
-    modelled effects (equal probabilities within PSUs).  Such a weight has no distribution given the predictors: Sigma
-    would be singular and the density unbounded.  Returned is the fitted weight of each record, such as the mean weight
-    of the cell, so that no digit of it comes from a single record.
+    modelled effects (equal probabilities within PSUs).  Such a weight has no distribution given the predictors: the
+    residual covariance would be singular and the density unbounded.
+
+    Parameters
+    ----------
+    design : SurveyDesign
+        The file.
+    predictors : tuple of str
+        Names of the public columns in the formula.
+    X, pattern : float array (G, K), int array (n,)
+        Distinct rows of the model matrix, and the position in ``X`` of each record's row.
+    groups : Groups, optional
+        PSUs or strata with modelled effects.
 
     Returns
     -------
     float array (n,) or None
+        The fitted weight of each record, such as the geometric mean of the weights in its cell, so that no digit of it
+        comes from a single record.
 
     Raises
     ------
@@ -92,14 +104,14 @@ def refuse_proportional(design: SurveyDesign, outcomes: Sequence[str], X: Floats
     size.  Then the sample estimates the total of y precisely.  Synthetic weights are scaled to a population size N, so
     the synthetic total is N sum(w y) / sum(w), where the few smallest units dominate sum(w).  Under the model, the
     variance of the synthetic total is proportional to exp(s^2) - 1, where s^2 is the variance of log w given the
-    predictors.  The variance of the sample's total is proportional to exp(v) / p - 1, where v is the variance of
-    log(w y) given the predictors over the records with y > 0, and p is the share of these records.  Outcomes with
-    negative values are not checked.
+    predictors.  The variance of the sample's estimate of the total is proportional to exp(v) / p - 1, where v is the
+    variance of log(w y) given the predictors over the records with y > 0, and p is the share of these records.
+    Outcomes with negative values are not checked.
 
     Raises
     ------
     ModelError
-        The variance of the synthetic total is more than 10 times the variance of the sample's total.
+        The variance of the synthetic total is more than 10 times the variance of the sample's estimate.
     """
     for outcome in outcomes:
         y = design.numeric(outcome)

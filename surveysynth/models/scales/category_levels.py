@@ -28,15 +28,15 @@ def all_levels(column: pd.Series) -> pd.Index:
 
 
 def levels_of(column: pd.Series, name: str) -> tuple[Codes, pd.Index]:
-    """Return the level (n,) of each record as a code from 0 on, and the levels (:func:`all_levels`).
+    """Return the position (n,) of each record's level among the levels, and the levels (:func:`all_levels`).
 
     Raises
     ------
     InputError
         A value is missing; the values cannot be sorted, or are neither text nor numbers; or there are fewer than five
-        records per level.
+        records per level on average, so that the published names of the levels may identify somebody.
     ModelError
-        There is only one level.
+        There is only one level, which a release would reveal.
     """
     missing = column.isna()
     if missing.any():

@@ -47,8 +47,9 @@ CLOSER_THAN_CHANCE = 0.01
 class NormalScores:
     """Working scale y~ = Phi^-1(p), where p is the share below y in a historical or public file.
 
-    The K knots are amounts y_k and shares p_k.  On the base scale u = base(y), a monotone cubic (PCHIP) joins the
-    points (u_k, z_k), where z_k = Phi^-1(p_k) is the normal score.  Beyond the outer knots, the curve is straight.
+    Phi^-1 is the quantile function of N(0, 1).  The K knots are amounts y_k and shares p_k.  On the base scale
+    u = base(y), such as log y, a monotone cubic (PCHIP) joins the points (u_k, z_k), where z_k = Phi^-1(p_k) is the
+    normal score.  Beyond the outer knots, the curve is straight.
 
     Parameters
     ----------
@@ -57,7 +58,7 @@ class NormalScores:
     probabilities : sequence of float (K,)
         Shares p_k, increasing, between 0 and 1.
     source : str
-        The file or publication that the knots come from.  A release publishes this text.
+        The file or publication that the knots come from.  Every release with this scale contains this text.
     base : transform
         ``surveysynth.LogTransform()``, ``surveysynth.AsinhTransform(scale=)`` for amounts that can be zero or
         negative, or ``surveysynth.IdentityTransform(scale=)``.
@@ -70,9 +71,11 @@ class NormalScores:
         The knots do not increase or are not defined on the base scale; the source is empty; the base is another
         transform; or the bounds are not two increasing numbers.
 
-    Notes ----- Beyond an outer knot, the straight line has the mean slope of the curve over the last unit of normal
-    score.  This rule was tried on the incomes of census workers.  Scores were made from 1,000 to 8,850 of the workers.
-    The scores of the other workers had an excess kurtosis of 0.1 to 0.6 on average and never above 2.  The excess
+    Notes
+    -----
+    Beyond an outer knot, the straight line has the mean slope of the curve over the last unit of normal score.  This
+    rule was tried on the incomes of workers in a census: scores were made from 1,000 to 8,850 workers, and applied to
+    the other workers.  The excess kurtosis of their scores was 0.1 to 0.6 on average and never above 2.  The excess
     kurtosis of their log incomes is 6.
 
     If many amounts are equal, such as zeros, they all have the same score, and synthetic values spread around it.
@@ -122,22 +125,29 @@ class NormalScores:
         knots: int = 70,
         base: str | Transform = "log",
     ) -> NormalScores:
-        """Make normal scores from a historical or public file, never from the file to release.
+        """Make normal scores from a historical or public file.
+
+        Never use the file to release, because its quantiles would be revealed without protection.
 
         Parameters
         ----------
         values : array (n,)
             The outcome in the historical file, in the unit of the file to release.
         source : str
-            Name of the historical file.  A release publishes this name.
+            Name of the historical file.  Every release with this scale contains this name.
         weights : array (n,), optional
-            Survey weights of the historical file.
+            Survey weights of the historical file.  By default, all weights are 1.
         knots : int
             Number of quantiles.  Their shares p are evenly spaced in arcsin sqrt(p), because the standard error of
             arcsin sqrt(p) is the same for every p.  The lowest p is the larger of 0.001 and 5 / n, where n is the
             effective number of records.  The highest p is 1 minus the lowest.
         base : str or transform
-            See the class.  ``"log"`` is also possible.
+            See the class.  ``"log"`` stands for ``surveysynth.LogTransform()``.
+
+        Returns
+        -------
+        NormalScores
+            Scores without ``bounds``.
 
         Raises
         ------
@@ -221,12 +231,12 @@ class NormalScores:
         return y if self.bounds is None else np.clip(y, *self.bounds)
 
     def describe(self) -> str:
-        """Return one line for the report: the source of the normal scores, and the unit of densities.
+        """Return the description of the scale for the report.
 
         Returns
         -------
         str
-            One line.
+            One line: the source of the normal scores, the unit of densities, the number of knots and the base scale.
         """
         return (
             f"normal-score of {self.source} (densities per unit of normal score; {len(self.amounts)} knots, "
@@ -234,9 +244,9 @@ class NormalScores:
         )
 
     def made_from(self, values: ArrayLike, weights: ArrayLike | None = None) -> bool:
-        """Test whether the knots were made from this file, or from nearly the same records.
+        """Test whether the knots were made from the file with these values, or from nearly the same records.
 
-        Knots must not be made from the file to release.  The test statistic is W^2 = n times the integral of
+        Such knots must not be used to release the file.  The test statistic is W^2 = n times the integral of
         (F(y_k) - p_k)^2 (Cramer and von Mises), where n is the effective number of records and F the mid-distribution
         function of this file.  If the knots were made from this file, W^2 is 0, in any order of the records and also if
         all records are repeated.  If up to 5% of the records were left out or added, W^2 is mostly below 0.01.  For an
@@ -258,7 +268,7 @@ class NormalScores:
         Raises
         ------
         InputError
-            Values or weights that are not numbers, or differ in length.
+            Values or weights are not numbers, or differ in length.
         """
         y, w = _columns(values, weights)
         u = self.base.forward(y)
@@ -271,7 +281,8 @@ class NormalScores:
     def save(self, path: str | Path) -> None:
         """Write the normal scores to a JSON file that only its owner can read (mode 0600).
 
-        The file may be published.
+        The file has the knots and the other arguments of the class, but no records.  It may be published, if the knots
+        come from a public file or are quantiles that the agency would publish.
 
         Parameters
         ----------
@@ -364,7 +375,10 @@ class NormalScores:
 
 
 def public_bounds(bounds: object, outcome: str) -> tuple[float, float]:
-    """Return the lowest and the highest value as floats.  Raises InputError unless both are finite and low < high."""
+    """Return the public bounds of an outcome as two floats (low, high).
+
+    Raise InputError unless they are two finite numbers with low < high.  ``outcome`` is the name in the message.
+    """
     message = (
         f"bounds of {outcome!r} are two public numbers, the lowest and the highest value, that are not taken from the "
         "file: bounds=(0, 1_000_000)"
@@ -392,7 +406,7 @@ def _check_base(base: object) -> None:
 
 
 def _increasing(values: Sequence[float], name: str) -> Floats:
-    """Return the values as an array.  Raises InputError unless the values are finite numbers in increasing order."""
+    """Return ``values`` as an array.  Raise InputError unless they are finite numbers in increasing order."""
 
     def numbers() -> Floats:
         if any(isinstance(v, (bool, str)) for v in values):
@@ -407,7 +421,7 @@ def _increasing(values: Sequence[float], name: str) -> Floats:
 
 
 def _columns(values: ArrayLike, weights: ArrayLike | None) -> tuple[Floats, Floats]:
-    """Return values and weights as arrays, with NaN for missing values.  By default, all weights are 1."""
+    """Return values and weights as arrays (n,), with NaN for missing values.  By default, all weights are 1."""
     y = _floats(values, "values")
     w = np.ones_like(y) if weights is None else _floats(weights, "weights")
     if y.size != w.size:

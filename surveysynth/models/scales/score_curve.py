@@ -22,15 +22,21 @@ def evaluate(curve: PPoly, u: Floats) -> Floats:
 
 
 def solve(curve: PPoly, z: Floats) -> Floats:
-    """Find u with curve(u) = z, by Newton's method within the cubic piece whose range contains z.
+    """Find u with curve(u) = z for each element z, by Newton's method within the cubic piece that contains u.
 
-    A step that leaves the interval known to contain u is replaced by bisection.
+    A Newton step that leaves the interval known to contain u is replaced by bisection.
 
     Parameters
     ----------
     curve : scipy.interpolate.PPoly
         A strictly increasing curve of cubic pieces.  The first and the last piece are straight.
     z : float array, any shape
+        Normal scores.
+
+    Returns
+    -------
+    float array, shape of ``z``
+        Amounts u on the base scale.
     """
     return _on_all_cores(_solve, z, curve.x, np.ascontiguousarray(curve.c), curve(curve.x))
 
@@ -55,7 +61,7 @@ def _on_all_cores(kernel: Callable[..., None], values: Floats, *curve: Floats) -
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def _evaluate(u: Floats, x: Floats, c: Floats, z: Floats) -> None:
-    """Set z (n,) to the curve at u (n,).  x are the limits of the cubic pieces, c (4, pieces) the coefficients."""
+    """Set z (n,) to the curve at u (n,).  x are the limits of the cubic pieces, c (4, pieces) their coefficients."""
     for i in range(u.size):
         k = min(max(np.searchsorted(x, u[i], side="right") - 1, 0), x.size - 2)
         step = u[i] - x[k]
@@ -86,9 +92,9 @@ def _solve(z: Floats, x: Floats, c: Floats, at: Floats, u: Floats) -> None:
 
 
 def mid_distribution(u: Floats, w: Floats) -> tuple[Floats, Floats]:
-    """Return the sorted distinct values of ``u``, and the mid-distribution function at these values.
+    """Return the sorted distinct values of ``u`` (n,), and the mid-distribution function at these values.
 
-    This function is the share of the weight ``w`` below a value, plus half the share at the value.
+    At a value, this function is the share of the sum of weights ``w`` (n,) below the value, plus half the share at it.
     """
     value, code = np.unique(u, return_inverse=True)
     share = np.bincount(code, weights=w) / w.sum()

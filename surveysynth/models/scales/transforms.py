@@ -1,9 +1,9 @@
-"""Transforms of an outcome to the working scale, on which the model is normal.
+"""Transforms of an outcome to the working scale, on which the outcome is normal given the predictors.
 
 Source: Hu, Savitsky & Williams 2022a, section 2.1, where the working scale is the log.
 
-Lipschitz bounds are log densities on the working scale.  Under ``log``, the bounds do not depend on the unit of the
-outcome.  Under ``identity`` and ``asinh``, the bounds depend on the unit, so both transforms need a public scale.
+Lipschitz bounds are computed from log densities on the working scale.  Under ``log``, they do not depend on the unit of
+the outcome.  Under ``identity`` and ``asinh``, they do, so both transforms need a public scale.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 
 class Transform(Protocol):
-    """A monotone map between the outcome and its working scale."""
+    """An increasing map between the outcome and its working scale."""
 
     def forward(self, y: Floats) -> Floats:
         """Transform y to the working scale.  The result is NaN where y is not defined on this scale."""
@@ -101,12 +101,11 @@ class IdentityTransform:
 class AsinhTransform:
     """Working scale y~ = asinh(y / scale), for amounts that can be negative.
 
-    The working scale is linear near 0 and logarithmic in both tails.
-
     Parameters
     ----------
     scale : float
-        A public number, in the outcome's unit.  Near this amount, the working scale turns from linear to logarithmic.
+        A public number, in the outcome's unit.  The working scale is nearly linear for amounts far below ``scale`` in
+        absolute value, and nearly logarithmic for amounts far above it.
 
     Examples
     --------
@@ -139,9 +138,9 @@ def _check_scale(scale: float) -> None:
 
 
 def as_transform(name: str | Transform, scale: float | None = None) -> Transform:
-    """Make a transform from its name: ``log``, or ``identity`` or ``asinh`` with a public ``scale``.
+    """Return the transform with this name: "log", or "identity" or "asinh" with a public ``scale``.
 
-    If ``name`` is a transform already, it is returned.
+    If ``name`` is a transform already, return it unchanged.
 
     Raises
     ------
