@@ -214,7 +214,7 @@ def log_share_with_effects(
 
 
 def _log_normalizer(log_shares: Floats, b: NDArray[np.float32], cell: Codes, psu: Codes) -> Floats:
-    """Return log sum_k p_g[k] exp(b_c[k]) in each of S draws, for n pairs g = ``cell[i]`` and c = ``psu[i]``: (S, n)."""
+    """Return log sum_k p_g[k] exp(b_c[k]) in each of S draws, for n pairs of a cell g and a PSU c: (S, n)."""
     total = np.zeros((len(b), len(cell)))
     for k in range(b.shape[2]):  # one category at a time needs no array of draws, pairs and categories
         total += np.exp(np.take(log_shares[:, :, k], cell, axis=1) + np.take(b[:, :, k], psu, axis=1))

@@ -352,9 +352,10 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         If ``unit`` (n,) numbers the units of several records that epsilon protects, return for each unit the largest
         |sum of log p over its records| instead.  Source: Hu, Savitsky & Williams 2022a, section 1.4.1 steps 2-3.
 
-        The density is conditional on effects of strata.  Effects of PSUs are integrated out: p is the density of the
-        record given the other records of its PSU, whose privacy weights are ``alpha`` (n,), by default 1.  So alpha_i
-        times the maximum bounds how much record i changes the log pseudo likelihood in any draw.
+        The density is conditional on effects of strata.  If effects of PSUs are integrated out, log p is the log ratio
+        of the pseudo likelihoods with and without the record, divided by alpha_i.  It depends on the privacy weights
+        ``alpha`` (n,), by default 1, of all records of the PSU.  So alpha_i times the maximum bounds how much record i
+        changes the log pseudo likelihood in any draw.
         """
         v, psus = draws.values, None
         if draws.integrated and records.groups is not None:
@@ -436,9 +437,10 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         """Return Fisher-consistent draws: those at ``positions``, corrected for the bias that privacy weights cause.
 
         ``alpha`` maps the risk of a record, its largest |log p|, to its privacy weight.  ``unit`` (n,) numbers the
-        units that epsilon protects, and is None if it protects single records.  The covariance of effects of PSUs is
-        always corrected.  Shares of categories are always corrected, too, unless ``unit`` is given.  With ``debias``,
-        the residual covariance Sigma is corrected, and so are the coefficients B if privacy weights bias B.
+        units of several records that epsilon protects; then the second argument of ``alpha`` is the number of records
+        of each unit.  The covariance of effects of PSUs is always corrected.  Shares of categories are always
+        corrected, too, unless ``unit`` is given.  With ``debias``, the residual covariance Sigma is corrected, and so
+        are the coefficients B if privacy weights bias B.
 
         Raises
         ------
