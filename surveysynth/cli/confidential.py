@@ -22,10 +22,10 @@ ROLES = "weights", "strata", "psu", "fpc", "lonely_psu"
 def design_of(
     file: Path, release: ss.Release, weights: str | None, strata: str | None, psu: Sequence[str] | None
 ) -> tuple[ss.SurveyDesign, ss.Plan | None]:
-    """Read the confidential file ``file``, or the file of the plan ``file``, as a survey design.
+    """Read the confidential file as a survey design.  ``file`` is the confidential file, or a plan that reads it.
 
-    Return the design, and the plan or None.  If ``file`` is no plan, each of weights, strata and sampling units that is
-    not given is taken from the release, if the file has columns of the same names.  Raise InputError if one of them is
+    Return the design, and the plan or None.  If ``file`` is no plan, weights, strata or sampling units that are not
+    given are taken from the release, if the file has columns of the same names.  Raise InputError if one of them is
     given with a plan, which sets the design itself, or if the column of weights is unknown.
     """
     given = {"weights": weights, "strata": strata, "psu": list(psu) if psu else None}

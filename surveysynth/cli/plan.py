@@ -79,7 +79,10 @@ def check_command(
     ] = False,
     entries: Entries = None,
 ) -> None:
-    """Preview a release: columns published unchanged, standard errors, time, warnings.  No privacy budget is spent."""
+    """Preview a release: which columns are published unchanged, expected standard errors, computing time, warnings.
+
+    No privacy budget is spent.
+    """
     preview = ss.Plan.read(plan, _entries(entries)).check(inside=inside)
     print_filled(str(preview))
 
@@ -91,7 +94,7 @@ def release_command(
     overwrite: Overwrite = False,
     seed: Seed = None,
 ) -> None:
-    """Make the release that a plan describes."""
+    """Make the release that a plan describes, write it to a folder, and print its tables and privacy report."""
     make(ss.Plan.read(plan, _entries(entries)), out, overwrite=overwrite, seed=seed)
 
 

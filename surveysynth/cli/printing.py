@@ -140,7 +140,7 @@ def print_report(report: PrivacyReport) -> None:
 
 
 def print_filled(text: str) -> None:
-    """Print text in lines no wider than the terminal, with items of lists indented."""
+    """Print text in lines no wider than the terminal (see :func:`filled`)."""
     console.print(filled(text, line_width(console)), markup=False, highlight=False, soft_wrap=True)
 
 
@@ -153,7 +153,11 @@ def line_width(stream: Console) -> int:
 
 
 def filled(text: str, width: int) -> str:
-    """Wrap the lines of a text at words.  The rest of an indented line is indented by two characters more."""
+    """Wrap the lines of a text at words, to at most ``width`` characters.
+
+    A wrapped list item ("- ...") continues below its first word.  Another indented line continues two characters
+    further to the right.
+    """
     lines = []
     for line in text.splitlines():
         start = re.match(r" *(?:- )?", line)

@@ -172,7 +172,8 @@ class _Limit:
     Sigma_roots : float array (S, D, D)
         Cholesky factors of posterior draws of Sigma, simulated for true Sigma = I.
     noise : float array (S, columns of X, D)
-        Standard normal numbers from which draws of B are made.
+        Standard normal numbers from which draws of B are made.  If there is only one category, the second axis is as
+        long as the rank of X.
     share_noise : ShareNoise, optional
         Random numbers from which draws of shares are made.  None means that there is only one category.
     """
@@ -292,7 +293,7 @@ class _FitBias(Bias):
         return _FitBias(eye, np.zeros_like(draw.B), np.zeros_like(draw.log_p), 0.0, draw.log_p)
 
     def for_draw(self, draw: _Theta) -> _FitBias:
-        """Return the bias as the start of the search for another draw, with the corrected log shares of this draw."""
+        """Return the bias from which the search for the bias of ``draw`` starts: a copy with log shares of ``draw``."""
         return replace(self, log_p=normalized(draw.log_p - self.log_kept))
 
     def truth(self, draw: _Theta) -> _Theta:

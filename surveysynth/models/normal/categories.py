@@ -47,7 +47,8 @@ class Cells:
     names : tuple of str
         The columns.
     levels : tuple of pandas.Index
-        Sorted levels of each column, in the column's own type.
+        Levels of each column, in the column's own type and in their declared order.  Without a declared order, they are
+        sorted.
     cell : int array (n,)
         Public cell of each record, 0 to G - 1.
     cells : int

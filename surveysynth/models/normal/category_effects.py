@@ -4,11 +4,11 @@ In PSU c of stratum h, the share of category k in cell g (a combination of discr
 
     p_gc[k] ~ p_g[k] exp(b_c[k]),    b_c[k] = (sigma_1 (z_ck - mean z_c) + sigma_2 (z_hk - mean z_h)) / sqrt(2),
 
-where z is standard normal, its means are over the categories, and sigma is half-normal(0, 1).  The shares p_g are those
-of :mod:`surveysynth.models.normal.categories`.  sigma is the standard deviation of an effect on the log odds of any two
-categories, so the order of the categories does not matter.  ``stan/categories.stan`` samples the posterior
-given sums of the privacy weights alpha.  Its computing time is proportional to the number of pairs of a PSU and a cell
-that occur.
+where z is standard normal, its means are over the categories, and sigma_1 and sigma_2 are half-normal(0, 1).  The
+shares p_g are those of :mod:`surveysynth.models.normal.categories`.  sigma_1 and sigma_2 are the standard deviations of
+the effects of PSUs and of strata on the log odds of any two categories, so the order of the categories does not matter.
+``stan/categories.stan`` samples the posterior given sums of the privacy weights alpha.  Its computing time is
+proportional to the number of pairs of a PSU and a cell that occur.
 
 Shapes: n records, S draws, G cells, K categories, C groups (PSUs, or strata if only strata have effects).  ``levels``
 is 2 if both PSUs and strata have effects, and 1 otherwise; H is the number of strata, if there are two levels.

@@ -99,7 +99,7 @@ class FBP(JointRegression[PopulationRecords]):
     Notes
     -----
     Hu, Savitsky & Williams (2022a, section 2.2, eq. 4-7 and appendix D).  The coefficients beta and kappa_x are
-    integrated out exactly.
+    integrated out exactly, except under the censored mechanism.
 
     Examples
     --------
@@ -227,7 +227,7 @@ class FBP(JointRegression[PopulationRecords]):
         sigma = fit.values["sigma"].reshape(-1, len(S))
 
         def coefficients(target: Floats, tilt: Floats, sd: Floats) -> Floats:
-            """Draw coefficients b (S, K) with the prior N(0, 100 I), given target ~ N(U'R b + tilt v, sd^2 I)."""
+            """Draw coefficients b (S, K) ~ N(0, 100 I), given target ~ N(U'R b + tilt v, sd^2 I), v = U'R intercept."""
             precision = 1 / sd[:, None] ** 2 + 1 / (BETA_VARIANCE * root**2)
             mean = (target - tilt[:, None] * v) / sd[:, None] ** 2 / precision
             seen = (mean + sampler.rng.standard_normal(mean.shape) / np.sqrt(precision)) / root
@@ -317,8 +317,9 @@ class FBP(JointRegression[PopulationRecords]):
 
         Source: Hu, Savitsky & Williams 2022a, section 2.2, eq. 4.
 
-        Smoothed weights are a function of y* and the predictors.  ``weights`` of the result are their means over the
-        records of each cell, and ``count_weights`` are the smoothed weights themselves.
+        Smoothed weights are a function of y*, the predictors and the effect of the PSU or stratum.  They are the
+        ``count_weights`` of the result.  ``weights`` are their means over the records of each cell, apart from the
+        factor that belongs to the PSU, stratum or unit of a record.
         """
         assert isinstance(public, PopulationPublic)
         B, L, d = draw.values["B"][0], draw.values["L"][0], len(self.numeric)

@@ -8,7 +8,7 @@ are the predictors.  B is integrated out, ``stan/fbs.stan`` samples the other pa
 exact conditional distribution.  Under the censored pseudo likelihood (Hu, Williams & Savitsky 2025, eq. 3.6) B cannot
 be integrated out, and ``stan/fbs_censored.stan`` samples (B, Sigma).
 
-Shapes: S draws, K predictors (columns of the model matrix), D columns of (y~, w~).
+Shapes: S draws, K predictors (columns of the model matrix), D columns of (y~, w~), or of y~ if the weight is public.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ class FBS(JointRegression[JointRecords]):
 
     Notes
     -----
-    Hu, Savitsky & Williams (2022a, section 2.1, eq. 2-3 and appendix C).  The coefficients are integrated out exactly.
+    Hu, Savitsky & Williams (2022a, section 2.1, eq. 2-3 and appendix C).  The coefficients are integrated out exactly,
+    except under the censored mechanism.
 
     Examples
     --------

@@ -198,12 +198,13 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         ------
         InputError
             An outcome has missing values, is not numeric or is outside the range of its transform.  Normal scores were
-            made from this file.  Categories are refused by :func:`.categories.crossed`.  A predictor has missing
-            values, or the formula cannot be evaluated.
+            made from this file.  A categorical outcome is refused by :func:`.categories.crossed`.  A predictor has
+            missing values, or the formula cannot be evaluated.
         ModelError
             An outcome is constant.  The predictors or the PSUs (nearly) determine an outcome or the weight.  An outcome
-            is nearly proportional to a size measure that is not a predictor.  PSUs or strata have effects, and the
-            prior is "normal", which has none.
+            is nearly proportional to a size measure that is not a predictor, so that the synthetic total would vary far
+            more than the estimate from the sample.  PSUs or strata have effects, and the prior is "normal", which has
+            none.
         """
         scales = zip(self.numeric, self.transforms(), strict=True)
         working = [working_scale(design, outcome, transform) for outcome, transform in scales]

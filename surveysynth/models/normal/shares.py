@@ -136,7 +136,7 @@ def _sampled_tilts(
 def with_spread(draws: Draws, spread: Floats) -> Draws:
     """Multiply the effects of PSUs and strata on log shares, and the standard deviations of effects, by ``spread``.
 
-    ``spread`` (m,) has one factor for each of the m draws.
+    ``spread`` (m,) has one factor for each of the m draws: :func:`.normal_correction.correct_with_shares` finds it.
     """
     names = [name for name in draws.effects if name.startswith("tilt")]
     scaled = {name: draws.effects[name] * spread[:, None, None].astype(np.float32) for name in names}
