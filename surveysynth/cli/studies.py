@@ -20,7 +20,7 @@ app = Commands(no_args_is_help=True, pretty_exceptions_enable=False, help="What 
 
 @app.callback()
 def options() -> None:
-    """Study private tables: do intervals contain the true values, and what can an intruder infer about a record?"""
+    """Study private tables: whether intervals contain the truth, and what an intruder can infer about a record."""
 
 
 @app.command("coverage")
