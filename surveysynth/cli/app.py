@@ -1,4 +1,8 @@
-"""The command ``surveysynth``.  Exit codes: 0 done, 2 bad input, 3 the fit is not suitable for release."""
+"""The command ``surveysynth``.
+
+Exit codes: 0 done; 1 an error of surveysynth itself; 2 bad input; 3 the fit is not suitable for release; 130 stopped by
+Ctrl-C; 141 the pipe that reads the output was closed.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +70,7 @@ PLAN_COMMANDS = "plan", "check", "release", "compare", "dossier", "synthesize", 
 
 
 def main(commands: Callable[[], object] = app) -> None:
-    """Run the command line, or the function ``commands``.  Errors and warnings are printed on stderr."""
+    """Run ``commands``, by default the command line, print errors and warnings on stderr, and exit with their code."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # labels in other alphabets than the terminal's
     try:

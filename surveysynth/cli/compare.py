@@ -29,8 +29,9 @@ def compare_command(
 ) -> None:
     """Compare a release with the confidential file.  The result is confidential.
 
-    With a plan as --confidential, the tables of the plan are compared. Design roles (weights, strata, sampling units)
-    that are not given are taken from the release, if the file has columns of the same names.
+    If --confidential is a plan, the tables of the plan are compared, unless --by is given. If it is a file, the columns
+    of weights, strata and sampling units that are not given are those of the release, if the file has columns of the
+    same names.
     """
     if confidential is None:
         raise InputError("name the confidential file, or its plan: --confidential silc.csv, --confidential plan.toml")

@@ -22,10 +22,11 @@ ROLES = "weights", "strata", "psu", "fpc", "lonely_psu"
 def design_of(
     file: Path, release: ss.Release, weights: str | None, strata: str | None, psu: Sequence[str] | None
 ) -> tuple[ss.SurveyDesign, ss.Plan | None]:
-    """Return the confidential file as a design, and the plan if ``file`` is a plan (else None).
+    """Read the confidential file as a survey design.  ``file`` is the confidential file, or a plan that reads it.
 
-    A design role that is not given is taken from the release, if the file has the columns of the same names.  Raise
-    InputError if roles are given with a plan, or if the weights are unknown.
+    Return the design, and the plan or None.  If ``file`` is no plan, weights, strata or sampling units that are not
+    given are taken from the release, if the file has columns of the same names.  Raise InputError if one of them is
+    given with a plan, which sets the design itself, or if the column of weights is unknown.
     """
     given = {"weights": weights, "strata": strata, "psu": list(psu) if psu else None}
     if file.suffix == ".toml":
@@ -50,7 +51,10 @@ def _in(names: str | list[str], columns: set[str]) -> bool:
 
 
 def named_ledger(file: Path | None, survey: str | None) -> ss.Ledger | None:
-    """Return the ledger of a survey, or None without file and survey.  Raise InputError if only one of the two is."""
+    """Return the ledger in ``file`` of the survey named ``survey``, or None if both arguments are None.
+
+    Raise InputError if only one argument is given, because a file can hold the ledgers of several surveys.
+    """
     if (file is None) != (survey is None):
         raise InputError("--ledger and --survey go together: the file, and the survey's name in it")
     return None if file is None or survey is None else ss.Ledger(file, survey)

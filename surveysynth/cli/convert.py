@@ -31,7 +31,10 @@ def convert_command(
         Sequence[str] | None, by_commas("All texts of a csv file that are missing values: NA,none.")
     ] = None,
 ) -> None:
-    """Convert a large file to parquet, block by block, for SurveyDesign.scan."""
+    """Convert a large file to parquet, block by block, so that it need not fit into memory.
+
+    SurveyDesign.scan reads the parquet file.
+    """
     codes = None if missing_codes is None else list[float | str](missing_codes)
     ss.convert(
         file, to, missing_codes=codes, encoding=encoding, separator=separator, decimal=decimal, thousands=thousands,

@@ -35,7 +35,7 @@ def demo_command(
     n: Annotated[int, typer.Option(help="Sample size.")] = 2000,
     seed: Seed = None,
 ) -> None:
-    """Draw a sample of a real population (29,501 US workers), release private tables, compare them with the truth."""
+    """Draw a sample of a real population (29,501 US workers), release private tables, and compare with the truth."""
     from ..datasets.census import TOP_CODE, census_sample, census_workers
 
     budgets = epsilon or EPSILONS
@@ -71,7 +71,7 @@ def demo_command(
 
 
 def _with_the_truth(population: pd.DataFrame, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return one table: for each cell, the population mean, and the estimate and interval in each of ``tables``."""
+    """Return one table with a row for each cell: population mean, and for each of ``tables`` estimate, se, interval."""
     everyone = ss.SurveyDesign(population.assign(one=1.0), weights="one")
     truth = ss.estimate(everyone, "income", BY, "mean", estimator="onepass")
     cells = truth[[*BY, "estimate"]].rename(columns={"estimate": "population"})
@@ -83,7 +83,7 @@ def _with_the_truth(population: pd.DataFrame, tables: dict[str, pd.DataFrame]) -
 
 
 def _margins(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the margins by one variable and the total, with a column ``label``."""
+    """Return the rows of the one-way margins and of the total, with an additional column ``label``."""
     from ..estimation.tables import TOTAL
 
     margins = cells[(cells[BY] == TOTAL).any(axis=1)].reset_index(drop=True)
@@ -121,7 +121,10 @@ def _print_demo(margins: pd.DataFrame, kinds: list[str]) -> None:
 
 
 def _intervals_that_hold(margins: pd.DataFrame, kinds: list[str]) -> str:
-    """Count the 95% intervals that contain the population mean, in the domains for which all intervals are known."""
+    """Return a sentence that says how many 95% intervals of each of ``kinds`` contain the population mean.
+
+    Only domains for which all intervals are known are counted.
+    """
     from ..studies.measures import covers
 
     every = margins.dropna(subset=[f"{kind}_ci_low" for kind in kinds])  # a small sample may have nobody in a domain

@@ -36,7 +36,7 @@ def diff_command(
         str | None, typer.Option(help="What was wrong, for the --erratum; without it, the note has a gap to fill in.")
     ] = None,
 ) -> None:
-    """Compare two releases, from their public files only, or compare two plans."""
+    """Compare two releases, from their public files only, or two plans."""
     if why is not None and erratum is None:
         raise InputError("--why is printed in the erratum, so give --erratum note.md, too")
     for file in (out, erratum):

@@ -34,7 +34,7 @@ def dossier_command(
 ) -> None:
     r"""Make the dossier that a disclosure review board signs, as html and PDF.
 
-    The folder has mode 0700 and its files 0600.
+    It is confidential, except with --public: only its owner can read the folder (mode 0700) and its files (0600).
 
     The PDF needs WeasyPrint: pip install 'surveysynth\[pdf]', or apt-get install weasyprint.
     """

@@ -47,7 +47,7 @@ def histogram_command(
     survey: Annotated[str | None, typer.Option(help="Name of the survey in the ledger; its epsilons add up.")] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Synthesize one bounded outcome from a histogram with Laplace noise."""
+    """Synthesize one bounded numeric outcome from its histogram with Laplace noise, and write the release."""
     from ..release.folder import check_place
 
     check_place(out, overwrite=overwrite)
@@ -66,7 +66,7 @@ def histogram_command(
 
 
 def _bins(given: Sequence[float] | None) -> int | Sequence[float] | None:
-    """Return the number of bins if one number is given, else the limits of the bins."""
+    """Return the number of bins if one number is given, else the given limits of the bins, or None."""
     if given is None or len(given) != 1:
         return given
     if given[0] % 1:

@@ -28,11 +28,12 @@ def ledger_command(
         list[Path] | None, typer.Option(help="Release folder to check against the ledger; once for each.")
     ] = None,
 ) -> None:
-    """Show what the releases of a survey have spent, and what is left under the cap of the survey.
+    """Show the epsilons that the releases of a survey have spent, and what is left under the cap of the survey.
 
-    An epsilon is entered last, when all files of a release are on the disk in a hidden folder. If a run is interrupted
-    after that, surveysynth resume publishes its release, and nothing is spent twice.  --verify finds a ledger that was
-    cut short or edited by accident, and releases that were never entered; it does not find an intended forgery.
+    The epsilon of a release is entered last, when all files of the release are on the disk in a hidden folder. If a run
+    is interrupted after that, surveysynth resume publishes its release, and nothing is spent twice.  --verify finds a
+    ledger that was cut short or edited by accident, and releases that were never entered; it does not find an intended
+    forgery.
     """
     from ..privacy.accounting.ledger import surveys_of
 
@@ -57,7 +58,10 @@ def ledger_command(
 
 
 def _verified(ledger: ss.Ledger, folders: list[Path]) -> list[str]:
-    """Return lines with all ledger entries and their releases.  Raise PrivacyError if the two do not agree."""
+    """Return lines of text: for each entry of the ledger, the release in ``folders`` to which it belongs, if any.
+
+    Raise PrivacyError if ledger and releases do not agree.
+    """
     table = ledger.verify({str(folder): ss.read_release(folder) for folder in folders})
     lines = [f"The ledger is whole; releases that go with it: {len(folders)}"]
     for number, what, release in table[["number", "what", "release"]].itertuples(index=False):

@@ -35,5 +35,5 @@ class Commands(typer.Typer):
     """An application whose commands refuse options that are given twice."""
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[CommandFunctionType], CommandFunctionType]:
-        """Register a command as ``typer.Typer.command`` does."""
+        """Register a command of the class :class:`Once`.  The arguments are those of ``typer.Typer.command``."""
         return super().command(name, cls=Once, **settings)

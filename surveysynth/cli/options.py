@@ -37,14 +37,14 @@ def whole_numbers(text: str) -> list[int]:
 
 
 class Ends(NamedTuple):
-    """The lowest and the highest value of an interval."""
+    """The limits of an interval: its lowest and its highest value."""
 
     low: float
     high: float
 
 
 def ends(text: str) -> Ends:
-    """Split a text into the lowest and the highest value at its comma."""
+    """Split a text such as "0,200000" at its comma into the limits of an interval."""
     found = numbers(text)
     if len(found) != 2:
         raise typer.BadParameter("two numbers were expected, lowest and highest, by a comma")
@@ -59,17 +59,21 @@ METAVARS: dict[Callable[[str], Any], str] = {
 
 
 def by_commas(help: str, parser: Callable[[str], Any] = names, *declared: str, **settings: Any) -> Any:
-    """Declare an option whose values are separated by commas."""
+    """Declare an option whose values are separated by commas.
+
+    ``parser`` turns the text of the option into its values.  ``declared`` are the names of the option, by default made
+    from the name of the argument.  ``settings`` are settings of ``typer.Option``.
+    """
     return typer.Option(*declared, parser=parser, metavar=METAVARS[parser], help=help, **settings)
 
 
 def simulated(text: str, parser: Callable[[str], Any] | None = None, **settings: Any) -> Any:
-    """Declare an option for studies of a simulated population."""
+    """Declare an option of ``surveysynth study``, which the help lists under "Simulated population"."""
     return _in_panel("Simulated population", text, parser, settings)
 
 
 def own(text: str, parser: Callable[[str], Any] | None = None, **settings: Any) -> Any:
-    """Declare an option for studies of the user's own file."""
+    """Declare an option of ``surveysynth study``, which the help lists under "Your own file"."""
     return _in_panel("Your own file", text, parser, settings)
 
 

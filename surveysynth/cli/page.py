@@ -18,9 +18,10 @@ def page_command(
     port: Annotated[int, typer.Option(help="Port on this machine; default a free one.", min=0, max=65535)] = 0,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
 ) -> None:
-    """Open a page on which a team plans a release together.  It writes the plan's file.
+    """Open a web page on which a team plans a release together.  The page writes the plan's file.
 
-    The page is on this machine alone (127.0.0.1), and for the one browser that opens its address. Ctrl-C stops it.
+    Only this machine can reach the page (127.0.0.1), and on it only the first browser that opens its address. Ctrl-C
+    stops the page.
     """
     from ..app.server import run_page
     from ..progress import work_begins

@@ -51,7 +51,10 @@ def plan_command(
         bool, typer.Option("--schema", help="Print the JSON schema of plans, for editors, instead.")
     ] = False,
 ) -> None:
-    """Draft a plan for a file, to be saved by > plan.toml.  Entries that only you can know are marked FILL IN."""
+    """Print a draft of a plan for a file, to be saved by > plan.toml.
+
+    Entries that only you can know are marked FILL IN.
+    """
     from ..plan.toml_file import schema as schema_of_plans
 
     if schema:
@@ -76,7 +79,10 @@ def check_command(
     ] = False,
     entries: Entries = None,
 ) -> None:
-    """Preview a release: columns published unchanged, standard errors, time, warnings.  No privacy budget is spent."""
+    """Preview a release: which columns are published unchanged, expected standard errors, computing time, warnings.
+
+    No privacy budget is spent.
+    """
     preview = ss.Plan.read(plan, _entries(entries)).check(inside=inside)
     print_filled(str(preview))
 
@@ -88,7 +94,7 @@ def release_command(
     overwrite: Overwrite = False,
     seed: Seed = None,
 ) -> None:
-    """Make the release that a plan describes."""
+    """Make the release that a plan describes, write it to a folder, and print its tables and privacy report."""
     make(ss.Plan.read(plan, _entries(entries)), out, overwrite=overwrite, seed=seed)
 
 
@@ -100,7 +106,7 @@ def resume_command(
     survey: Annotated[str | None, typer.Option(help="Name of the survey in the --ledger.")] = None,
     entry: Annotated[int | None, typer.Option(help="Number of its ledger entry, if several releases are kept.")] = None,
 ) -> None:
-    """Publish a release whose run was interrupted after the ledger was charged.  Nothing more is spent."""
+    """Publish a release whose run was interrupted after its epsilon entered the ledger.  No more epsilon is spent."""
     place = ss.resume(folder, ledger=named_ledger(ledger, survey), entry=entry)
     with about_what_is_written():
         print_release(ss.read_release(place), place, None)
@@ -109,9 +115,10 @@ def resume_command(
 def drafted(
     file: Path, entries: Sequence[str] | None, needed: Sequence[str] = (), *, guess: bool = False, **options: Any
 ) -> ss.Plan:
-    """Draft the plan that the options describe.
+    """Draft the plan that the options of a command describe.
 
-    Raise InputError if a needed entry is missing.  With ``guess``, the user fills in missing entries later.
+    ``entries`` are the values of --set.  Raise InputError if an entry of ``needed`` is missing, or any entry if
+    ``needed`` is empty.  With ``guess``, missing entries are allowed: the user fills them in later.
     """
     from ..plan.strict import is_strict
 
@@ -126,7 +133,10 @@ def drafted(
 
 
 def planned(file: Path, entries: Sequence[str] | None, options: Mapping[str, Any]) -> ss.Plan:
-    """Read the plan in a file.  Raise InputError if options are given, because the plan sets them."""
+    """Read the plan in a file, and change the entries that --set gives.
+
+    ``entries`` are the values of --set.  Raise InputError if one of ``options`` is not None, because the plan sets it.
+    """
     given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None]
     if given:
         raise InputError(f"{', '.join(given)}: not with a plan, which has such entries; --set changes an entry")
@@ -134,7 +144,7 @@ def planned(file: Path, entries: Sequence[str] | None, options: Mapping[str, Any
 
 
 def make(plan: ss.Plan, out: Path | None, *, overwrite: bool, seed: int | None) -> None:
-    """Make and write the release that a plan describes, and print its tables and report."""
+    """Make the release that a plan describes, write it to ``out`` or the plan's folder, and print tables and report."""
     plan.check_place(out, overwrite=overwrite)  # before the fit, which takes long
     release = plan.release(enter=False, seed=seed)
     place = plan.write(release, out, overwrite=overwrite)  # the ledger is charged last

@@ -28,11 +28,11 @@ def policy_command(
     overwrite: Annotated[bool, typer.Option(help="Replace a file that is there.")] = False,
     seed: Seed = None,
 ) -> None:
-    """Make a policy from a historical file: all settings that protect later releases of other files.
+    """Make a policy from a historical file: all settings of the privacy mechanism for later releases of other files.
 
-    The settings do not depend on the later files, so the epsilon of a later release is strict: it holds for any file.
-    The later releases are made by synthesize --set privacy.policy=policy.npz. Give the epsilon of each later release,
-    and the population total of the historical file.
+    The settings do not depend on the later files, so the epsilon of a later release is strict: it holds whatever is in
+    the later file. The later releases are made by synthesize --set privacy.policy=policy.npz. As --epsilon give the
+    epsilon of each later release, and as --population-total the population total of the historical file.
     """
     if out.exists() and not overwrite:
         raise InputError(f"--out {out} exists; choose another name, or --overwrite")

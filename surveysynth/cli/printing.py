@@ -1,4 +1,4 @@
-"""Print the output of commands: tables of estimates, privacy reports, and paths of files."""
+"""Functions that print the output of commands: tables of estimates, privacy reports, and paths of files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ NUMBERS = "estimate", "se", "95% interval", "records"  # headings
 
 @contextmanager
 def about_what_is_written() -> Iterator[None]:
-    """A context for printing after all files are written, in which a failing stdout only gives a warning."""
+    """A context for printing after all files are written, in which a failing stdout is no error.
+
+    A closed pipe is ignored.  Other failures give a warning.
+    """
     try:
         yield
         if sys.stdout is not None:
@@ -65,9 +68,10 @@ def give_up_stdout() -> None:
 
 
 def print_table(table: pd.DataFrame, by: list[str]) -> None:
-    """Print a table in blocks, one for each statistic of an outcome.  Flags become numbered notes at the end.
+    """Print a table of estimates in blocks: one block for each combination of an outcome and a statistic.
 
-    Labels are wrapped at words, so that no row is wider than the terminal, except where the numbers alone are wider.
+    The columns ``by`` name the domains.  Flags become numbered notes at the end.  Labels are wrapped at words, so that
+    no row is wider than the terminal, except where the numbers alone are wider.
     """
     import pandas as pd
 
@@ -93,7 +97,7 @@ def print_table(table: pd.DataFrame, by: list[str]) -> None:
 
 
 def _print_grid(title: str, headings: list[str], rows: list[list[str]], *, labels: int) -> None:
-    """Print a table whose first columns are labels.  Neither a word of a label nor a number is broken or cut off."""
+    """Print a table, whose first ``labels`` columns hold labels.  No word of a label and no number is broken or cut."""
     grid = Table(title=escape(title), title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
     for i, heading in enumerate(headings):
         texts = [heading, *(row[i] for row in rows)]
@@ -109,7 +113,7 @@ def _print_grid(title: str, headings: list[str], rows: list[list[str]], *, label
 
 
 def _title(row: pd.Series, labels: Mapping[str, str]) -> str:
-    """Return the title of a block, as in "mean of income" or "25th percentile of income"."""
+    """Return the title of a block, such as "mean of income" or "25th percentile of income", from one of its rows."""
     outcome, statistic = row["outcome"], str(row["statistic"])
     if not outcome:
         return statistic
@@ -136,17 +140,24 @@ def print_report(report: PrivacyReport) -> None:
 
 
 def print_filled(text: str) -> None:
-    """Print text in lines no wider than the terminal, with items of lists indented."""
+    """Print text in lines no wider than the terminal (see :func:`filled`)."""
     console.print(filled(text, line_width(console)), markup=False, highlight=False, soft_wrap=True)
 
 
 def line_width(stream: Console) -> int:
-    """Return the width of the lines of messages.  Lines are not wrapped in a file or pipe, where programs read them."""
+    """Return the width in characters of the lines of messages: that of the terminal.
+
+    In a file or pipe, where programs read the lines, the width is so large that lines are not wrapped.
+    """
     return shutil.get_terminal_size((stream.width if stream.is_terminal else UNLIMITED, 25)).columns
 
 
 def filled(text: str, width: int) -> str:
-    """Wrap the lines of a text at words.  The rest of an indented line is indented by two characters more."""
+    """Wrap the lines of a text at words, to at most ``width`` characters.
+
+    A wrapped list item ("- ...") continues below its first word.  Another indented line continues two characters
+    further to the right.
+    """
     lines = []
     for line in text.splitlines():
         start = re.match(r" *(?:- )?", line)
@@ -164,11 +175,11 @@ def print_written(what: str) -> None:
 
 
 def print_stopped(out: Path) -> None:
-    """Print how to continue a study that was stopped."""
+    """Print how to continue a study that was stopped, and whose folder is ``out``."""
     print_filled(f"Finished samples are in {out}; the same command goes on from there.")
 
 
 def print_study(out: Path) -> None:
-    """Print the summary of a study, and the path of its folder."""
+    """Print the summary of a study, and the path ``out`` of its folder."""
     print_filled((out / "summary.txt").read_text(encoding="utf-8"))
     print_filled(f"Written: {out}")

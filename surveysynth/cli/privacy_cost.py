@@ -35,11 +35,11 @@ def privacy_cost_command(
     entries: Entries = None,
     seed: Seed = None,
 ) -> None:
-    """Try a fit to records, to see which epsilons and numbers of data sets are possible.  Nothing is released.
+    """Fit the model to the records as a trial, to see which epsilons and numbers of data sets are possible.
 
-    The command needs --set privacy.mechanism=pseudo-posterior, because only its models are fitted to records.  For
-    releases from noisy tables, the default, use surveysynth check.  With --epsilon or --set privacy.c1=, the command
-    shows the result for that one setting on this file.
+    Nothing is released. The command needs --set privacy.mechanism=pseudo-posterior, because only under this mechanism
+    models are fitted to records. The default mechanism releases from noisy tables: for it, use surveysynth check. With
+    --epsilon or --set privacy.c1=, the command shows the result for that one setting on this file.
     """
     options: dict[str, Any] = {
         "formula": formula, "weights": weights, "strata": strata, "psu": psu, "epsilon": epsilon, "bounds": bounds

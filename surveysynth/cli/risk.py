@@ -82,12 +82,13 @@ def risk_command(
     ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace a risk.csv that is there.")] = False,
 ) -> None:
-    """Compute how likely each record is identified among synthetic records.  The result is confidential.
+    """Compute the probability that an intruder identifies each record among synthetic records.
 
-    The command writes risk.csv, with one row for each record of the original. Column row is the position of the record
-    (from 0, as in the internal part of a release); pattern_size is the number of synthetic records that match the
-    columns of --known; risk is the marginal probability of identification. Both are averaged over the data sets. They
-    are missing for records that a release left out.
+    The result is confidential. It is risk.csv, with one row for each record of the original. Column row is the position
+    of the record (from 0, as in the internal part of a release); pattern_size is the number of synthetic records that
+    match the record in the columns of --known; risk is the marginal probability of identification (Hu, Savitsky and
+    Williams 2022b, eq. 8). pattern_size and risk are averaged over the data sets. They are missing for records that a
+    release left out.
     """
     from ..design.read import read_frame
     from ..release.identification import known_synthesized
@@ -111,7 +112,11 @@ def risk_command(
 
 
 def _risks(frame: pd.DataFrame, files: list[pd.DataFrame] | ss.Release, intruder: dict[str, Any]) -> pd.DataFrame:
-    """Compute ``row, pattern_size, risk, match`` of each record, missing if a release left out the record."""
+    """Return a table with one row for each record, and columns ``row``, ``pattern_size``, ``risk`` and ``match``.
+
+    ``match`` is the match risk of the record (:func:`surveysynth.match_risk`), and :func:`risk_command` describes the
+    other columns.  Numbers are missing if a release left out the record.
+    """
     import numpy as np
     import pandas as pd
 
@@ -136,7 +141,7 @@ def _check_largest(risk: pd.Series, max_risk: float | None) -> None:
 
 
 def _ball(radius: Sequence[float] | None, absolute: bool, floor: Sequence[float] | None) -> dict[str, Any]:
-    """Return the options of the radius within which values match, as arguments of the functions of risk."""
+    """Return the options --radius, --absolute and --floor as arguments of :func:`surveysynth.identification_risk`."""
     if absolute and radius is None:
         raise InputError("--absolute needs --radius, in the unit of the outcome")
     given = (("radius", radius), ("floor", floor))
@@ -174,7 +179,11 @@ def _write_risks(table: pd.DataFrame, out: Path) -> None:
 
 
 def _print_risks(risks: pd.DataFrame, n: int, synthesized: list[str], datasets: int) -> None:
-    """Print the numbers of records (n in the original) and of patterns, and percentiles of the risks."""
+    """Print the numbers of records and patterns, and percentiles of the risks.
+
+    ``risks`` are those of the records that the release kept, of ``n`` in the original.  ``synthesized`` are the columns
+    of --known that were synthesized, and ``datasets`` is the number of synthetic data sets.
+    """
     import numpy as np
 
     from ..privacy.release_rule import ROUNDING

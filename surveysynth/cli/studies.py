@@ -20,7 +20,7 @@ app = Commands(no_args_is_help=True, pretty_exceptions_enable=False, help="What 
 
 @app.callback()
 def options() -> None:
-    """Study private tables: whether intervals contain the true values, and what an intruder can tell of a record."""
+    """Study private tables: whether intervals contain the truth, and what an intruder can infer about a record."""
 
 
 @app.command("coverage")
@@ -55,8 +55,9 @@ def coverage_command(
 ) -> None:
     """Study whether 95% intervals contain the true values, on repeated samples of a real population.
 
-    A case of the study is a sample size, a mechanism and an epsilon. The same command with more cases adds to the
-    folder.  With --data the population is your own file, and the folder is not for publication.
+    A case of the study is a combination of a sample size, a privacy mechanism and an epsilon. The same command with
+    more cases adds them to the folder. With --data, your own confidential file is the population: then the folder is
+    not for publication, as its results are computed from the file.
     """
     from ..design.read import read_frame
     from ..studies.coverage import outputs as coverage_outputs
@@ -107,11 +108,14 @@ def audit_command(
     weights: Annotated[str | None, own("Column of survey weights.")] = None,
     population_total: Annotated[float | None, own("Public population total.")] = None,
 ) -> None:
-    """Attack noisy tables: an intruder who knows all other records asks whether an exposed record is in the file.
+    """Attack noisy tables: an intruder who knows all other records guesses whether an unusual record is in the file.
 
-    Noisy tables are made again and again, with and without a planted record; each time is a game. An attack is chosen
-    on half of the games. On the other half, the empirical epsilon of the attack is computed and compared with the
-    stated epsilon. An attack that fails is no proof of protection. With --data the folder is not for publication.
+    Noisy tables are made many times from a file with a planted record, and as many times from the file in which this
+    record is left out or replaced. Each time is called a game. The best attack is chosen on half of the games. On the
+    other half, an empirical epsilon with a lower confidence limit is computed from the correct and false detections of
+    this attack. It is compared with the stated epsilon. An attack that fails is no proof of protection. With --data,
+    the records are planted in your own confidential file: then the folder is not for publication, as its results are
+    computed from the file.
     """
     from ..design.read import read_frame
     from ..studies.audit import files

@@ -21,10 +21,10 @@ def synthesize_command(
     overwrite: Overwrite = False,
     seed: Seed = None,
 ) -> None:
-    """Fit a model, and write synthetic files and tables made from them: plan and release in one step.
+    """Make a release without a plan file: fit a model, and write synthetic files and tables made from them.
 
-    Other entries of a plan are given by --set, as in --set privacy.mechanism=pseudo-posterior or --set
-    privacy.policy=policy.npz; surveysynth plan --entries lists all entries.
+    Entries of a plan that have no option here are given by --set, as in --set privacy.mechanism=pseudo-posterior or
+    --set privacy.policy=policy.npz; surveysynth plan --entries lists all entries.
     """
     plan = drafted(
         file, entries, formula=formula, by=by, weights=weights, strata=strata, psu=psu, epsilon=epsilon,

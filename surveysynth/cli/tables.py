@@ -88,7 +88,10 @@ def tables_command(
 
 
 def _with_condition(release: ss.Release, where: str) -> ss.Release:
-    """Add a condition to a release, as a column that has the condition as its name.  Titles then show the condition."""
+    """Add a column to a release, which tells whether each record fulfils the condition ``where``.
+
+    The name of the column is the condition, so that titles of tables show the condition.
+    """
     from ..design.conditions import obeyed
     from ..synthesis.edits import check_rules
 

@@ -1,1 +1,1 @@
-"""Corrections of released draws for the bias that privacy weights or clamps cause."""
+"""Corrections of released draws of parameters for the bias that privacy weights or clamps cause."""

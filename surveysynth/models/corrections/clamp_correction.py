@@ -1,18 +1,20 @@
 """Fisher-consistent draws of a censored normal regression: a correction for the bias that the clamp causes.
 
-The clamp limits the log density of every record to [-M, M].  If theta is the truth, the censored estimate tends to the
-t = (B, Sigma) that solves
+The clamp limits the log density of every record to [-M, M].  theta = (B, Sigma) are the coefficients and the residual
+covariance of the outcomes Y given the predictors x.  If theta is the truth, the censored estimate tends to the t = (B,
+Sigma) that solves
 
     E_theta[ 1(|log p(Y | x; t)| < M) d/dt log p(Y | x; t) ] = 0,
 
 as clamped records do not contribute.  A corrected draw is the theta for which the released draw t solves this equation.
 With m released draws, the clamp M = epsilon / (2 m) is public, so the correction is post-processing.
 
-Let dim be the number of outcomes, Sigma = L L', and r = L^-1 (y - B'x).  Under t, log p = h - |r|^2 / 2 with h =
--(dim / 2) log 2 pi - log|L|.  Therefore the records that are not clamped lie in the ring 2(h - M) < |r|^2 < 2(h + M).
-By symmetry B is unbiased.  If theta is the truth, r ~ N(0, k I) with the k that solves
+Let dim be the number of outcomes, including the log weight if it is modelled, Sigma = L L', and r = L^-1 (y - B'x).
+Under t, log p = h - |r|^2 / 2 with h = -(dim / 2) log 2 pi - log|L|.  Therefore the records that are not clamped lie in
+the ring 2(h - M) < |r|^2 < 2(h + M).  By symmetry B is unbiased.  Write E[X; event] for E[X 1(event)].  If theta is the
+truth, r ~ N(0, k I) with the k that solves
 
-    E[ k D / dim - 1 ; 2(h - M) < k D < 2(h + M) ] = 0,      D ~ chi-squared_dim.
+    E[ k D / dim - 1; 2(h - M) < k D < 2(h + M) ] = 0,      D ~ chi-squared_dim.
 
 **Variance.**  Let P be the true probability that r lies in the ring.  The mean of n records is estimated with variance
 k^2 / (n P) with the clamp, and k / n without a clamp.  (The sandwich is E[r r'; ring] / (d/dmu E[r; ring])^2.  The
@@ -24,6 +26,8 @@ by the factor k^2 / P, or k / P after the correction.
 the log weight.  Let a be the row of L for w~, and mu_w the mean of w~ given x.  Then log p =
 h + mu_w + |a|^2 / 2 - |r - a|^2 / 2: the centre of the ring is a, the mean of r in the population, and the radii depend
 on x.  Therefore the clamp biases B, too.
+
+In shapes, m is the number of released draws, K of coefficients per outcome, and G of distinct predictor rows.
 """
 
 from __future__ import annotations
@@ -57,8 +61,8 @@ def uncensored(L: Floats, bound: float) -> Floats:
     Returns
     -------
     float array (m, dim, dim)
-        Cholesky factors of the corrected Sigma.  If a corrected Sigma is the truth, the censored estimate tends to
-        L L'.
+        Cholesky factors of the corrected Sigma.  If a corrected Sigma is the truth, the censored estimate tends to the
+        Sigma of the released draw.
 
     Raises
     ------
@@ -69,11 +73,11 @@ def uncensored(L: Floats, bound: float) -> Floats:
 
 
 def variance_factor(L: Floats, bound: float, *, corrected: bool) -> float:
-    """Compute the factor by which variances that are estimated from synthetic files are too small.
+    """Compute the true variance of a mean, divided by the variance that is estimated from synthetic files.
 
-    The files are made from the Cholesky factors L (m, dim, dim) of the released Sigma.  With ``corrected``, they are
-    made from the draws that :func:`uncensored` returns.  The clamp limited log densities to [-``bound``, ``bound``].
-    The result is the mean over the m draws.
+    ``L`` (m, dim, dim) are the Cholesky factors of Sigma in the m released draws, before any correction.  The files are
+    made from these draws or, with ``corrected``, from the draws that :func:`uncensored` returns for them.  The clamp
+    limited log densities to [-``bound``, ``bound``].  The result is the mean of the ratio over the m draws.
 
     Raises
     ------
@@ -122,6 +126,11 @@ def uncensored_tilted(B: Floats, L: Floats, X: Floats, size: Floats, bound: floa
     bound : float
         The clamp M: the log density of each record (the normal log density plus the log weight) was limited to [-M, M].
 
+    Returns
+    -------
+    B, L : float arrays (m, K, 2), (m, 2, 2)
+        The corrected draws.  If a corrected draw is the truth, the censored estimate tends to the released draw.
+
     Raises
     ------
     ModelError
@@ -162,10 +171,10 @@ def _factor(S: Floats) -> Floats:
 
 
 def _rings(h: Floats, bound: float, a: Floats) -> tuple[Floats, Floats]:
-    """Return nodes and weights for integrals over G rings in the plane.
+    """Return Q quadrature nodes (G, Q, 2) in each of G rings in the plane, and their weights (G, Q).
 
-    Ring g contains the points r with 2(h_g - M) < |r - a|^2 < 2(h_g + M), where M is ``bound``.  The nodes have the
-    shape (G, Q, 2).  Their weights (G, Q) are areas / (2 pi).
+    Ring g contains the points r with 2(h_g - M) < |r - a|^2 < 2(h_g + M), where M is ``bound``.  The weight of a node
+    is the area that the node represents, divided by 2 pi.
     """
     farthest = FAR * 2 + np.linalg.norm(a)
     low = np.sqrt(np.maximum(2 * (h - bound), 0))

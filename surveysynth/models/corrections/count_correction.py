@@ -1,22 +1,27 @@
 """Fisher-consistent draws of the count models: a correction for the bias that privacy weights cause.
 
-theta contains b and log(1 / phi), and c, gamma and sigma of a modelled survey weight (see counts.py).  n_g records have
-the predictor row g (a distinct row of the model matrix), and f is the risk of a record, the largest |log p| over
-posterior draws.  The privacy weight alpha falls with f.  As large counts are rare and risky, estimated means are too
-small.  If theta is the truth, the alpha-weighted estimator tends to the limit
+The model (counts.py) is
+
+    Y ~ NB(mu, phi),   var Y = mu + mu^2 / phi,   log mu = x b          (Poisson: phi = infinity)
+    W | Y ~ N(x c + gamma log(1 + Y), sigma^2)                          (W: log survey weight, unless it is public)
+
+theta contains b and log(1 / phi), and c, gamma and sigma if the weight is modelled.  n_g records have the predictor row
+g (a distinct row of the model matrix), and f is the risk of a record, the largest |log p| over posterior draws.  The
+privacy weight alpha falls with f.  As large counts are rare and risky, estimated means are too small.  If theta is the
+truth, the alpha-weighted estimator tends to the limit
 
     lim(theta) = argmax_t  sum_g n_g E_theta[ alpha(f(Y, W | g)) log p(Y, W | g; t) ].
 
 A corrected draw is the theta whose limit is the draw.  Therefore the expected score **at the draw** is 0,
 
-    sum_g n_g E_theta[ alpha(f(Y, W | g)) s(Y, W | g; draw) ] = 0,
+    sum_g n_g E_theta[ alpha(f(Y, W | g)) s(Y, W | g; draw) ] = 0,    s = d log p / d theta,
 
 and no maximum has to be found.  Broyden's method solves these equations.  Its first step is the score at the draw,
 multiplied by the inverse of the weighted information.  The limits of c, gamma and sigma are weighted least-squares
 estimates.
 
 **Expectations.**  If few counts are probable in a predictor row, all of them are summed.  Otherwise the first counts
-are summed, and points represent the other counts.  These points are evenly spaced on the variance-stabilizing scale
+are summed, and points represent the other counts v.  These points are evenly spaced on the variance-stabilizing scale
 asinh sqrt(v / phi): a midpoint rule for a smooth function that vanishes at the far end.  The log weight has
 Gauss-Hermite nodes.
 
@@ -29,9 +34,14 @@ points as over S draws.  A record pulls the fit towards itself: the residual fro
 residual, where h is the leverage of the record.
 
 The correction uses drawn parameters, the public predictors, the public numbers n_g, S, and the constants of the weight
-map.  If these constants were given, the correction is post-processing.  If c1 was tuned on the file, the correction is
-not covered by epsilon.  The correction assumes the model.  If counts are not negative binomial given the predictors, or
-the log weight is not normal, the correction can be too small or too large.
+map, the function that computes alpha from f.  If these constants were given, the correction is post-processing.  If its
+constant c1 was tuned on the file, the correction is not covered by epsilon.  The correction assumes the model.  If
+counts are not negative binomial given the predictors, or the log weight is not normal, the correction can be too small
+or too large.
+
+In shapes, m is the number of released draws, K of columns of the model matrix, G of predictor rows, P of pairs of a
+predictor row and a count that represent the distribution of records, and S of posterior draws over which a risk is the
+maximum.
 """
 
 from __future__ import annotations
@@ -78,7 +88,8 @@ def correct(
     ----------
     values : dict of float arrays
         Released draws, named as in :class:`surveysynth.models.counts.Counts`: ``b`` (m, K); ``phi`` (m,), unless the
-        model is Poisson; ``c`` (m, K + 1) and ``sigma`` (m,), if the survey weight is modelled.
+        model is Poisson; ``c`` (m, K + 1), with gamma as last column, and ``sigma`` (m,), if the survey weight is
+        modelled.
     X : float array (G, K)
         Distinct predictor rows.
     size : float array (G,)
@@ -134,11 +145,12 @@ class _Rows:
 class _Theta:
     """Parameters of the count model in one draw.
 
-    ``b`` are the coefficients of the log mean.  ``a`` is 1 / phi, and 0 under Poisson.  ``mean`` is the mean count of
-    the records.  ``c`` and ``sigma``, the coefficients and residual standard deviation of the log weight, are None if
-    the weight is public.  ``dispersed`` is False under Poisson.
+    ``b`` (K,) are the coefficients of the log mean.  ``a`` is 1 / phi, and 0 under Poisson.  ``mean`` is the expected
+    count, averaged over the records, at the released draw.  ``c`` (K + 1,) are the coefficients of the log weight, with
+    gamma as the last, and ``sigma`` is its residual standard deviation.  Both are None if the weight is public.
+    ``dispersed`` is False under Poisson.
 
-    The equations are solved in the coordinates b, u = log(1 + a mean), c and log sigma. u is finite even if phi is
+    The equations are solved in the coordinates b, u = log(1 + a mean), c and log sigma.  u is finite even if phi is
     infinite.
     """
 
@@ -236,7 +248,7 @@ def _extent(x: Floats, draw: _Theta, rows: _Rows) -> float:
 
 
 def _residual(theta: _Theta, draw: _Theta, rows: _Rows) -> Floats:
-    """Compute the difference between the limit of the alpha-weighted estimate and the draw, in coordinates.
+    """Compute the limit of the alpha-weighted estimate minus the draw, in the coordinates b, u, c and log sigma.
 
     The limit is computed under the assumption that ``theta`` is the truth.  The differences in b and u are first-order
     approximations, which are 0 where the exact differences are 0.
@@ -291,11 +303,11 @@ def _solve(C: Floats, y: Floats) -> Floats:
 
 
 def _risks(theta: _Theta, rows: _Rows, v: Floats, row: Codes, mass: Floats, z: Floats, t: Floats) -> Floats:
-    """Compute risks under ``theta``: the largest |log density| of a count and its log weight over posterior draws.
+    """Compute risks (P, nodes) if ``theta`` is the truth, for P counts with ``nodes`` log weights each.
 
-    The result has the shape (P, nodes).  Count i is ``v[i]`` in predictor row ``row[i]``, represents ``mass[i]``
-    records, and has the predictors ``z[i]`` of the log weight.  Its log weights lie ``t`` (nodes,) standard deviations
-    from their mean.
+    The risk is the largest |log density| of the count and the log weight over posterior draws.  Count i is ``v[i]`` in
+    predictor row ``row[i]``, represents ``mass[i]`` records, and has the predictors ``z[i]`` of the log weight.  Its
+    log weights lie ``t`` (nodes,) standard deviations from their mean.
     """
     X, n = rows.X, rows.size.sum()
     eta = X @ theta.b

@@ -1,7 +1,8 @@
 """Fisher consistency: the equation that corrected draws of a normal regression solve, and the risks in this equation.
 
-**The equation.**  n_x records have the predictors x, f is the risk of a record (the largest |log p| over posterior
-draws), and alpha(f) the privacy weight.  If theta is the truth, the alpha-weighted estimator tends to the limit
+**The equation.**  theta are the coefficients B and the residual covariance Sigma of outcomes Y given predictors x.  n_x
+records have the predictors x, f is the risk of a record (the largest |log p| over posterior draws), and alpha(f) the
+privacy weight.  If theta is the truth, the alpha-weighted estimator tends to the limit
 
     lim(theta) = argmax_t  sum_x n_x E_theta[ alpha(f(Y, x)) log p(Y | x; t) ].
 
@@ -19,10 +20,10 @@ f is computed with S draws from this posterior.  As a record pulls the fit towar
 sqrt(1 - h) times the true residual, where h is the leverage of the record.
 
 The correction uses drawn parameters, the public predictors, the public numbers n_x, S, and the constants of the weight
-map.  If these constants were given, the correction is post-processing.  If c1 was tuned on the file, the correction is
-not covered by epsilon.  The correction assumes the normal model.  If residuals have heavier tails than the normal, the
-records were weighted down more than the model implies, and the correction is too small.  If residuals are skewed,
-corrected means are biased.
+map, the function that computes alpha from f.  If these constants were given, the correction is post-processing.  If its
+constant c1 was tuned on the file, the correction is not covered by epsilon.  The correction assumes the normal model.
+If residuals have heavier tails than the normal, the records were weighted down more than the model implies, and the
+correction is too small.  If residuals are skewed, corrected means are biased.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ SomeBias = TypeVar("SomeBias", bound=Bias)
 
 
 def fixed_point(step: Callable[[SomeBias], tuple[SomeBias, float]], start: SomeBias) -> SomeBias:
-    """Find the bias by which a draw must be corrected: the bias of estimates if the corrected draw is the truth.
+    """Find the bias by which a draw must be corrected, namely the bias of the estimates if the corrected draw is true.
 
     Parameters
     ----------
@@ -100,6 +101,7 @@ def fixed_point(step: Callable[[SomeBias], tuple[SomeBias, float]], start: SomeB
         Takes a bias b, corrects the draw by b, and computes the bias b' of estimates if the corrected draw is the
         truth.  Returns b' and the distance of b' from b.
     start : Bias
+        The bias with which the iteration starts.
 
     Raises
     ------
@@ -117,7 +119,7 @@ def fixed_point(step: Callable[[SomeBias], tuple[SomeBias, float]], start: SomeB
 
 
 def sigma_roots(df: float, D: int, draws: int, rng: np.random.Generator) -> Floats:
-    """Simulate posterior draws of Sigma for true Sigma = I, and return their Cholesky factors (draws, D, D).
+    """Simulate posterior draws of Sigma (D, D) for true Sigma = I, and return their Cholesky factors (draws, D, D).
 
     The posterior is inverse-Wishart with ``df`` degrees of freedom.
     """
@@ -128,15 +130,15 @@ def sigma_roots(df: float, D: int, draws: int, rng: np.random.Generator) -> Floa
 
 
 def posterior_root(R: Floats) -> Floats:
-    """Return a root (columns, rank) of the inverse information (R'R)^-1 of coefficients.
+    """Return a root (columns, rank) of the covariance (R'R)^-1 of coefficients, given ``R`` (rank, columns).
 
-    Draws of coefficients are made with this root from normal numbers.  The root depends only on R'R, and so not on the
-    order of the predictor rows.
+    Draws of coefficients are made from standard normal numbers with this root.  It depends only on R'R, and so not on
+    the order of the predictor rows.
     """
     triangle = np.linalg.qr(R)[1]
     return np.asarray(np.linalg.pinv(triangle * np.where(triangle.diagonal() < 0, -1, 1)[:, None]))
 
 
 def lower_root(Sigma: Floats) -> Floats:
-    """Return the lower Cholesky factor of Sigma.  Raises ModelError if Sigma is singular."""
+    """Return the lower Cholesky factor of Sigma.  Raises ModelError if Sigma is not positive definite."""
     return guarded(lambda: np.asarray(np.linalg.cholesky(Sigma)), np.linalg.LinAlgError, lambda kind: irreversible())

@@ -12,16 +12,19 @@ Sigma is the weighted mean of residual cross products.  In the model FBS with ``
 at the true theta, the equation would read
 
     Sigma_corrected kappa(Sigma_corrected) = Sigma_draw,
-    kappa(Sigma) = E[alpha(D) D] / (dim E[alpha(D)]),   D ~ chi-squared_dim.
+    kappa(Sigma) = E[alpha(d) d] / (dim E[alpha(d)]),   d ~ chi-squared_dim.
 
 Shares p of categories are part of theta, and their limits are proportional to p E[alpha] (share_correction.py).  In a
-cell g of n_g records, n_g p_g[k] records are expected in category k.  If one record is known to be in category k, the
-expected number is larger by 1 - p_g[k].  This bounds the leverage of records in rare categories.
+public cell g (a combination of discrete predictors) of n_g records, n_g p_g[k] records are expected in category k.  If
+one record is known to be in category k, the expected number is larger by 1 - p_g[k].  This bounds the leverage of
+records in rare categories.
 
 psu_correction.py has the correction for files with effects of PSUs.
 
 In shapes, m is the number of released draws, K of coefficients or of categories, D of outcomes with the weight, G of
-distinct predictor rows, N of pairs (:class:`Pairs`), and S of posterior draws behind the risks.
+distinct predictor rows, P of public patterns (distinct rows of public predictors), C of public cells, N of pairs
+(combinations of a PSU, a public pattern and a category, :class:`Pairs`), and S of posterior draws over which a risk is
+the maximum.
 """
 
 from __future__ import annotations
@@ -61,6 +64,7 @@ def correct(
     size : float array (G,)
         Number of records with each predictor row.
     weighting : Weighting
+        How privacy weights are computed from densities.
     rng : numpy.random.Generator
 
     Returns
@@ -81,13 +85,14 @@ def correct(
 def correct_with_shares(
     B: Floats, L: Floats, shares: Shares, X: Floats, size: Floats, weighting: Weighting, rng: np.random.Generator
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Correct m released draws of a normal regression and of shares of categories for the bias by privacy weights.
+    """Correct m released draws of a normal regression and of shares of categories for the bias of privacy weights.
 
     If the corrected B, Sigma and shares are the truth, the alpha-weighted estimates tend to the released draw.
 
     Parameters
     ----------
     shares : Shares
+        Released draws of the shares, and the rows of ``X`` for each public pattern and category.
     size : float array (P,)
         Number of records with each public pattern.
     B, L, X, weighting, rng
@@ -127,13 +132,11 @@ def correct_with_shares(
 
 @dataclass(frozen=True)
 class _Theta:
-    """Parameters of a normal regression of D outcomes and of shares of categories: a posterior draw.
-
-    The draw is as the sampler made it, or corrected for privacy weights.
+    """Parameters of a normal regression of D outcomes and of shares of categories: a released or a corrected draw.
 
     ``B`` (K, D) are coefficients, ``L`` (D, D) is the Cholesky factor of Sigma, and ``log_p`` (C, K) are the log shares
-    of categories in C cells.  ``b`` (N,) are effects of PSUs on the log shares of N pairs (combinations of PSU,
-    predictors and category), and ``sigma`` is the standard deviation of these effects.
+    of categories in C cells.  ``b`` (N,) are effects of PSUs on the log shares of N pairs, and ``sigma`` is the
+    standard deviation of these effects on log odds.
     """
 
     B: Floats
@@ -147,9 +150,9 @@ class _Theta:
 class _Limits:
     """What the alpha-weighted estimates tend to, if certain parameters are the truth.
 
-    ``shift`` is the limit of the coefficients minus the true coefficients, and 0 for coefficients without information.
-    ``Sigma`` is the limit of Sigma.  ``kept`` (C, K) is the mean privacy weight in each cell and category.  ``slope``
-    is the slope of log mean privacy weights on the effects of PSUs.
+    ``shift`` (K, D) is the limit of the coefficients minus the true coefficients, and 0 for coefficients without
+    information.  ``Sigma`` (D, D) is the limit of Sigma.  ``kept`` (C, K) is the mean privacy weight in each cell and
+    category.  ``slope`` is the slope of the regression of log mean privacy weights on the effects of PSUs.
     """
 
     shift: Floats
@@ -169,7 +172,8 @@ class _Limit:
     Sigma_roots : float array (S, D, D)
         Cholesky factors of posterior draws of Sigma, simulated for true Sigma = I.
     noise : float array (S, columns of X, D)
-        Standard normal numbers from which draws of B are made.
+        Standard normal numbers from which draws of B are made.  If there is only one category, the second axis is as
+        long as the rank of X.
     share_noise : ShareNoise, optional
         Random numbers from which draws of shares are made.  None means that there is only one category.
     """
@@ -197,7 +201,7 @@ class _Limit:
 
     @cached_property
     def row(self) -> Codes:
-        """The pair (N Q,) of each combination of a pair and a node.  A pair is numbered as its predictor row in X."""
+        """Number of the pair (N Q,) for each combination of a pair and a node, where nodes vary fastest."""
         return np.repeat(np.arange(len(self.pairs.X)), len(self.z))
 
     def __call__(self, theta: _Theta) -> _Limits:
@@ -214,10 +218,10 @@ class _Limit:
         return _Limits(np.linalg.pinv(R) @ Z0, S0 / fitted.A, kept, slope)
 
     def _risks(self, theta: _Theta, p: Floats, e: Floats) -> Floats:
-        """Compute the risk of each pair and node: the largest |log density| over S draws of the unweighted posterior.
+        """Compute the risk of a record for each pair and node (N Q,), if ``theta`` is the truth.
 
-        The true parameters are ``theta``.  ``p`` (N,) are the shares of the pairs, and ``e`` (Q, D) the residuals of
-        the nodes.
+        The risk is the largest |log density| over S draws of the unweighted posterior.  ``p`` (N,) are the shares of
+        the pairs, and ``e`` (Q, D) the residuals of the nodes.
         """
         X, row, fit = self.pairs.X, self.row, _unweighted_fit(self.pairs, p)
         E = fit.root @ self.noise[:, : fit.root.shape[1]] @ self.Sigma_roots.transpose(0, 2, 1)
@@ -237,7 +241,7 @@ class _Limit:
         )
 
     def _log_shares(self, p: Floats, error: Floats, i: Codes) -> Floats:
-        """Make S posterior draws of the log shares of pairs: (len(i), S), for the pairs and nodes numbered ``i``.
+        """Make S posterior draws of log shares (len(i), S), for combinations ``i`` (0 to N Q - 1) of a pair and a node.
 
         ``p`` (N,) are the true shares, and ``error`` (N,) the posterior standard deviations of effects of PSUs.
         """
@@ -250,9 +254,9 @@ class _Limit:
 class _UnweightedFit:
     """What the risks need from a least-squares fit in which all privacy weights are 1.
 
-    ``root`` is a root of C0^-1, the inverse of the sum of x x' over records.  ``leverage`` (N,) is the leverage of a
-    record of each pair, if the category of the record is not known.  If the category is known, 1 - p more records are
-    expected there, and the leverage is multiplied by ``reduction`` (N,).
+    ``root`` is a root of C0^-1, the inverse of the sum of x x' over records.  For a record of each pair, ``leverage``
+    (N,) is its leverage if its category is not known.  If the category is known, 1 - p more records are expected in
+    it, and the leverage is multiplied by ``reduction`` (N,).
     """
 
     root: Floats
@@ -273,8 +277,9 @@ def _unweighted_fit(pairs: Pairs, p: Floats) -> _UnweightedFit:
 class _FitBias(Bias):
     """The bias that privacy weights cause in a normal regression and in shares of categories.
 
-    Let B, L L' = Sigma, shares p, and effects b of PSUs on log shares be true.  The estimates tend to B + shift, L
-    shrink, p exp(log_kept) (normalized), and b (1 + slope).  ``log_p`` (C, K) are the corrected log shares of the draw.
+    Let B, Sigma = L L', shares p, and effects b of PSUs on log shares be true.  Their estimates tend to B + shift, to
+    the Cholesky factor L shrink, to p exp(log_kept) (normalized), and to b (1 + slope).  ``log_p`` (C, K) are the
+    corrected log shares of the draw.
     """
 
     shift: Floats
@@ -288,7 +293,7 @@ class _FitBias(Bias):
         return _FitBias(eye, np.zeros_like(draw.B), np.zeros_like(draw.log_p), 0.0, draw.log_p)
 
     def for_draw(self, draw: _Theta) -> _FitBias:
-        """Return the bias as the start of the search for another draw, with the corrected log shares of this draw."""
+        """Return the bias from which the search for the bias of ``draw`` starts: a copy with log shares of ``draw``."""
         return replace(self, log_p=normalized(draw.log_p - self.log_kept))
 
     def truth(self, draw: _Theta) -> _Theta:
@@ -319,10 +324,10 @@ class _FitBias(Bias):
 
 
 def _step(limit: _Limit, draw: _Theta, before: _FitBias) -> tuple[_FitBias, float]:
-    """Do one step of the search for the bias of a draw: compute the bias at the draw that is corrected by ``before``.
+    """Do one step of the search for the bias of a draw: compute the bias under the assumption of the bias ``before``.
 
-    The corrected draw is taken as the truth.  Returns the bias of the alpha-weighted estimates, and its distance from
-    ``before``.
+    The draw, corrected by ``before``, is taken as the truth.  Returns the bias of the alpha-weighted estimates under
+    this truth, and its distance from ``before``.
     """
     truth, X = before.truth(draw), limit.pairs.X
     limits = limit(truth)
@@ -338,7 +343,7 @@ def _step(limit: _Limit, draw: _Theta, before: _FitBias) -> tuple[_FitBias, floa
 
 
 def normal_nodes(dim: int) -> tuple[Floats, Floats]:
-    """Represent N(0, I) by Q nodes (Q, dim) with probabilities (Q,), which have exactly its mean and covariance.
+    """Represent N(0, I) by nodes (Q, dim) with probabilities (Q,), whose mean and covariance are exactly 0 and I.
 
     The space is cut into rings around 0, which also cover the tails.  The nodes of a ring lie at the root mean square
     distance of the ring, in evenly spread directions.

@@ -1,4 +1,4 @@
-"""What all corrections for privacy weights share: representative predictor rows, and the error if none is possible."""
+"""A sample of predictor rows that represents a file, and the error of corrections for privacy weights that fail."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def representative_patterns(size: Floats, cell: Codes, most: int, rng: np.random
     """Sample about ``most`` patterns (distinct predictor rows), with probabilities proportional to ``size``.
 
     ``size`` and ``cell`` are the number of records and the public cell of each pattern.  Patterns are sampled
-    separately in each cell.  If there are no more than ``most`` patterns, all are returned.  Returns the positions of
-    the sampled patterns, and the number of records that each of them represents.
+    separately in each cell.  If there are no more than ``most`` patterns, all are taken.  Returns the positions of the
+    sampled patterns, and the number of records that each of them represents.
     """
     if len(size) <= most:
         return np.arange(len(size)), size
@@ -37,7 +37,7 @@ def representative_patterns(size: Floats, cell: Codes, most: int, rng: np.random
 
 
 def irreversible() -> ModelError:
-    """Make the error for privacy weights whose effect on a draw cannot be undone."""
+    """Return the ModelError for privacy weights whose effect on a draw cannot be undone."""
     return ModelError(
         "the privacy weights shrink the model so far that their effect cannot be undone: ask for a larger epsilon or a "
         "smaller m, use fewer predictors or categories, or leave out what has to be undone (debias=True; the effects "

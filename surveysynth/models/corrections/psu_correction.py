@@ -1,13 +1,15 @@
 """Fisher-consistent draws of a normal regression with effects of PSUs: covariances within and between PSUs.
 
 The model is that of cluster_effects.py: the n_c records of PSU c have the common effect u_c ~ N(0, T), where
-T = L diag(tau) L', and residuals e ~ N(0, Sigma), where Sigma = L L'.  The effect u_c is estimated from the weighted
-mean residual of the PSU,
+T = L diag(tau) L', and residuals e ~ N(0, Sigma), where Sigma = L L'.  alpha is the privacy weight of a record.  It
+falls with the risk of the record, the largest |log p| over posterior draws, so records far from the mean count less.
+The effect u_c is estimated from the weighted mean residual of the PSU,
 
     m_c = sum alpha e / a_c,   a_c = sum alpha.
 
-The pseudo likelihood takes the variance of m_c to be T + Sigma_lim / a_c.  Let e_g be the sum of residuals over a unit
-of privacy g (one record, or several records with one alpha).  The true variance of m_c is
+The pseudo likelihood takes the variance of m_c to be T + Sigma_lim / a_c, where Sigma_lim is the limit of the estimate
+of Sigma.  Let e_g be the sum of residuals over a unit of privacy g (one record, or several records with one alpha).
+The true variance of m_c is
 
     T - K T_c K + V_c,   V_c = sum_g alpha_g^2 e_g e_g' / a_c^2,   K = 1 - sum_g alpha_g e_g e_g' / (Sigma sum alpha),
 
@@ -25,8 +27,8 @@ the lower limit that the prior of tau sets, and T_true is too large.
 
 fisher_consistency.py has the equation and the risks from which alpha is computed.
 
-In shapes, m is the number of released draws, K of coefficients, D of outcomes with the weight, G of distinct predictor
-rows, n of records, C of PSUs, and S of posterior draws behind the risks.
+In shapes, m is the number of released draws, K of coefficients (not the matrix K above), D of outcomes with the weight,
+G of distinct predictor rows, n of records, C of PSUs, and S of posterior draws over which a risk is the maximum.
 """
 
 from __future__ import annotations
@@ -61,8 +63,8 @@ class ClusteredFile:
     pattern, psu : int arrays (n,)
         ``pattern``: position in ``X`` of each record's predictors.  ``psu``: PSU of each record, 0 to C - 1.
     unit : int array (n,), optional
-        Unit of privacy of each record, if units have several records of one PSU.  Then alpha depends on the sum of the
-        log densities of the unit and on the number of records of the unit.
+        Unit of privacy of each record, if units have several records of one PSU.  Then alpha depends on the largest
+        |sum of log densities of the unit| and on the number of records of the unit.
     """
 
     X: Floats
@@ -104,7 +106,9 @@ def correct_with_effects(
     tau : float array (m, D)
         Variance ratios of each draw: T = L diag(tau) L'.
     file : ClusteredFile
+        Public predictors, PSUs and units of privacy of the records.
     weighting : Weighting
+        How privacy weights are computed from densities.
     rng : numpy.random.Generator
 
     Returns
@@ -142,8 +146,8 @@ class _Draw:
 class _CovarianceBias(Bias):
     """The bias that privacy weights cause in the covariances within and between PSUs.
 
-    Let L L' = Sigma and T, the covariance of effects of PSUs, be true.  The estimate of L tends to L shrink, and the
-    estimate of T to T - L deficit L'.
+    Let Sigma = L L' be the true residual covariance, and T the true covariance of effects of PSUs.  The estimate of L
+    tends to the product L shrink, and the estimate of T to T - L deficit L'.
     """
 
     deficit: Floats
@@ -155,10 +159,10 @@ class _CovarianceBias(Bias):
 
 
 def _step(limit: _Limit, draw: _Draw, before: _CovarianceBias) -> tuple[_CovarianceBias, float]:
-    """Do one step of the search for the bias of a draw: compute the bias at the draw that is corrected by ``before``.
+    """Do one step of the search for the bias of a draw: compute the bias under the assumption of the bias ``before``.
 
-    The corrected draw is taken as the truth.  Returns the bias of the alpha-weighted estimates, and its distance from
-    ``before``.
+    The draw, corrected by ``before``, is taken as the truth.  Returns the bias of the alpha-weighted estimates under
+    this truth, and its distance from ``before``.
     """
     root, T_root = before.truth(draw)
     ratio = (np.linalg.solve(root, T_root) ** 2).sum(axis=1)
@@ -238,15 +242,17 @@ class _Limit:
         return _Limit(file, sim, weighting, roots, rng.standard_normal((S, file.X.shape[1], D)))
 
     def __call__(self, B: Floats, L: Floats, ratio: Floats, tau: Floats) -> tuple[Floats, Floats]:
-        """Compute the limit of the estimate of Sigma, and by how much the estimate of T is too small, in units of L.
+        """Compute the limit of the estimate of Sigma, and the deficit by which the estimate of T is too small.
+
+        Both are (D, D) and in units of L: the limit is L Sigma_lim L', and T is too small by L deficit L'.
 
         Parameters
         ----------
         B, L : float arrays (K, D), (D, D)
             The true coefficients, and the Cholesky factor of the true Sigma.
         ratio, tau : float arrays (D,)
-            True ratios of the variances T of effects of PSUs to Sigma, and the ratios in the released draw, at which
-            the score is 0.
+            ``ratio``: the true ratios of the variances of effects of PSUs to the residual variances.  ``tau``: these
+            ratios in the released draw, at which the score is 0.
         """
         sim, D = self.simulated, len(L)
         by_unit = self._weights(B, L, ratio)
@@ -269,8 +275,8 @@ class _Limit:
     def _weights(self, B: Floats, L: Floats, ratio: Floats) -> Floats:
         """Compute the privacy weights alpha (units,) of the simulated units of privacy, if the arguments are the truth.
 
-        ``B`` are the coefficients, ``L`` is the Cholesky factor of Sigma, and ``ratio`` (D,) are ratios of the
-        variances between PSUs to Sigma.
+        ``B`` (K, D) are the coefficients, ``L`` (D, D) is the Cholesky factor of Sigma, and ``ratio`` (D,) are the
+        ratios of the variances between PSUs to the residual variances.
         """
         file, sim = self.file, self.simulated
         residual, E = self._unweighted_fit(ratio)
@@ -293,9 +299,9 @@ class _Limit:
     def _unweighted_fit(self, ratio: Floats) -> tuple[Floats, Floats]:
         """Simulate a fit in which all privacy weights are 1.
 
-        Returns the residuals (N, D) of the simulated records, and the errors (S, K, D) of posterior draws of the
-        coefficients.  Residuals and errors are in units of the Cholesky factor of the residual covariance Sigma.
-        ``ratio`` (D,) are the true ratios of the variances between PSUs to Sigma.
+        Returns the residuals (N, D) of the simulated records, with the effects of their PSUs, and the errors (S, K, D)
+        of posterior draws of the coefficients.  Both are in units of the Cholesky factor of Sigma.  ``ratio`` (D,) are
+        the true ratios of the variances between PSUs to the residual variances.
         """
         file, sim = self.file, self.simulated
         E, own = np.empty_like(self.noise), np.empty_like(sim.z)
@@ -327,8 +333,8 @@ def _within(z: Floats, a: Floats, sums: Floats, a_c: Floats) -> Floats:
 def _sampled_psus(psu: Codes, rng: np.random.Generator) -> tuple[Codes, Codes, Codes]:
     """Draw whole PSUs at random, with about ``RECORDS`` records in all.
 
-    ``psu`` (n,) is the PSU of each record of the file.  Returns the positions of the drawn records, the drawn PSU of
-    each of these records (numbered from 0), and the PSU of the file that each drawn PSU copies.
+    ``psu`` (n,) is the PSU of each record of the file.  Returns three arrays: the position in the file of each drawn
+    record, the drawn PSU of each drawn record (numbered from 0), and the PSU of the file that each drawn PSU copies.
     """
     n_c = np.bincount(psu)
     order = np.argsort(psu, kind="stable")
@@ -354,7 +360,7 @@ def _sums(group: Codes, x: Floats, size: int) -> Floats:
 def _add(root: Floats, change: Floats) -> Floats:
     """Return the lower Cholesky factor of the covariance root root' + change.
 
-    No variance falls below ``WORST`` times the variance in root root'.
+    If the variance in some direction would fall below ``WORST`` times its value in root root', it is set to this limit.
     """
     inverse = np.linalg.inv(root)
     values, vectors = np.linalg.eigh(inverse @ change @ inverse.T)

@@ -1,9 +1,9 @@
 """Corrected shares of categories: the bias that privacy weights cause in shares, and the part of shares in risks.
 
-The model has K categories k with shares p_g[k] in public cells g, and (y, w) is normal given the predictors x(k).  The
-risk f of a record is the largest |log p| over posterior draws, and log p includes the log share.  Records in rare
-categories have high risks and small privacy weights alpha, so the shares of rare categories shrink.  The limit of the
-estimated share is
+The model has K categories k with shares p_g[k] in public cells g (combinations of discrete predictors), and (y, w) is
+normal given the predictors x(k).  The risk f of a record is the largest |log p| over posterior draws, and log p
+includes the log share.  Records in rare categories have high risks and small privacy weights alpha, so the shares of
+rare categories shrink.  If theta, the parameters, are the truth, the estimated share tends to
 
     p_lim_g[k] ~ p_g[k] E_theta[ alpha | g, k ].
 
@@ -19,7 +19,8 @@ category that is common in a PSU have lower risks there, so log E[alpha | g, k, 
 kept_g[k] + slope b_c[k].  Then p_lim_g[k] ~ p_g[k] kept_g[k], and the estimates of the effects tend to 1 + slope times
 the effects.
 
-In shapes, m is the number of released draws, C of cells, P of public patterns, R of PSUs, S of posterior draws.
+In shapes, m is the number of released draws, C of cells, P of public patterns (distinct rows of public predictors), R
+of simulated PSUs, and S of posterior draws over which a risk is the maximum.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Shares:
 
     @property
     def effects(self) -> Tilts:
-        """Effects of PSUs on the shares.  If there are none, they are 0 for a single PSU."""
+        """Effects of PSUs on the shares.  If PSUs have no effects, these are effects 0 of a single PSU."""
         m, _, K = self.log_p.shape
         return self.tilts or Tilts(np.zeros((m, 1, K)), np.zeros(m), np.zeros(1))
 
@@ -112,7 +113,7 @@ class Pairs:
 
     @cached_property
     def records(self) -> Floats:
-        """Number of records (N,) that have the PSU and the pattern of each pair, in whatever category."""
+        """Number of records (N,) with the PSU and the pattern of each pair, over all categories."""
         return np.repeat(self.size, self.K)
 
     @cached_property
@@ -169,7 +170,8 @@ class Pairs:
 def representative_pairs(shares: Shares, X: Floats, size: Floats, rng: np.random.Generator) -> Pairs:
     """Return the pairs (PSU, public pattern, category) of a representative sample of public patterns.
 
-    ``X`` (G, columns) are the distinct predictor rows, and ``size`` (P,) are the numbers of records of all patterns.
+    ``X`` (G, columns) are the distinct predictor rows, and ``size`` (P,) are the numbers of records of the public
+    patterns.
     """
     _, C, K = shares.log_p.shape
     among = shares.cell if K > 1 else np.zeros_like(shares.cell)
@@ -204,7 +206,10 @@ class ShareNoise:
 
     @staticmethod
     def drawn(draws: int, tilted: bool, rng: np.random.Generator) -> ShareNoise:
-        """Make the random numbers for S = ``draws`` posterior draws.  With ``tilted``, PSUs have effects on shares."""
+        """Make the random numbers for S = ``draws`` posterior draws.
+
+        ``tilted`` is True if PSUs have effects on shares.
+        """
         z, log_u = rng.standard_normal((2, draws)), -rng.standard_exponential((2, draws))
         return ShareNoise(z, log_u, rng.standard_normal(draws) if tilted else None)
 
@@ -228,9 +233,10 @@ class ShareNoise:
 
 
 def _log_gamma(shape: Floats, z: Floats, log_u: Floats) -> Floats:
-    """Compute logarithms (shapes, S) of gamma variates from normal numbers ``z`` and logarithms of uniform numbers U.
+    """Compute logarithms (shapes, S) of gamma variates, S for each ``shape`` (shapes,).
 
-    Gamma(a) = Gamma(a + 1) U^(1/a).  Gamma(a + 1) is approximated after Wilson & Hilferty (1931).
+    They are made from S standard normal numbers ``z`` and S logarithms ``log_u`` of uniform numbers U: Gamma(a) has the
+    distribution of Gamma(a + 1) U^(1/a).  Gamma(a + 1) is approximated after Wilson & Hilferty (1931).
     """
     c = shape[:, None] + 1
     cube_root = np.maximum(1 - 1 / (9 * c) + z / (3 * np.sqrt(c)), 0.01)

@@ -11,6 +11,8 @@ alpha over the records of cell g in category k.  The pseudo posterior p_g ~ Diri
 does not depend on the normal part.  The shares p_g are drawn without Markov chains.
 
 The prior counts as much as one record per cell, for any number of categories (Perks 1947).
+
+n is the number of records, and S the number of draws.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ class Cells:
     names : tuple of str
         The columns.
     levels : tuple of pandas.Index
-        Sorted levels of each column, in the column's own type.
+        Levels of each column, in the column's own type and in their declared order.  Without a declared order, they are
+        sorted.
     cell : int array (n,)
         Public cell of each record, 0 to G - 1.
     cells : int
@@ -68,7 +71,7 @@ class Cells:
         return int(np.prod(self.sizes))
 
     def columns(self, category: Codes) -> dict[str, pd.Series]:
-        """Return the original columns, in the types of the file, for combined categories (n,)."""
+        """Convert combined categories (n,), 0 to K - 1, to labels: one series per column, in the type of the file."""
         codes = np.unravel_index(category, self.sizes)
         return {
             name: pd.Series(levels.take(code), dtype=levels.dtype)
@@ -105,7 +108,7 @@ class Categories(Cells):
 
 
 def crossed(design: SurveyDesign, columns: Sequence[str], predictors: Sequence[str]) -> Categories:
-    """Combine categorical columns to one category per record, and number the cells of discrete public predictors.
+    """Combine categorical columns to one category per record, and number the public cells of the records.
 
     Parameters
     ----------
@@ -113,13 +116,14 @@ def crossed(design: SurveyDesign, columns: Sequence[str], predictors: Sequence[s
     columns : sequence of str
         Confidential columns whose values are labels, of any type.
     predictors : sequence of str
-        Discrete public columns whose combinations are the cells.  Without columns, there is one cell.
+        Discrete public columns.  Each combination of their values is a cell.  If the sequence is empty, all records are
+        in one cell.
 
     Raises
     ------
     InputError
-        A value is missing, or values cannot be sorted or are neither text nor numbers.  There are fewer than five
-        records per level, or more than 1,000 categories in all.
+        A value is missing, or labels cannot be sorted or are neither text nor numbers.  There are fewer than five
+        records per level, on average: the column may be an identifier.  There are more than 1,000 categories in all.
     ModelError
         A column has only one level.
     """
@@ -195,15 +199,18 @@ def log_likelihood(counts: Floats, log_shares: Floats) -> Floats:
 
 
 def log_share(log_shares: Floats, cell: Codes, category: Codes) -> Floats:
-    """Return the log share of category k in cell g, in S draws, for n pairs of a cell and a category: (n, S)."""
+    """Return the log share of category ``category[i]`` in cell ``cell[i]``, in each of S draws, for i < n: (n, S).
+
+    ``log_shares`` (S, G, K) are the draws.
+    """
     G, K = log_shares.shape[1:]
     return np.ascontiguousarray(np.take(log_shares.reshape(-1, G * K), cell * K + category, axis=1).T)
 
 
 def simulate(log_shares: Floats, row: Codes, rng: np.random.Generator) -> Codes:
-    """Draw the category of each of n records.  Row ``row`` of ``log_shares`` (G, K) has the log shares for a record.
+    """Draw the category (n,) of each record.  The shares for record i are in row ``row[i]`` of ``log_shares`` (G, K).
 
-    Multinomial counts are drawn first, and then assigned to the records of each row in random order.
+    For each row, multinomial counts are drawn first, and then assigned to the records in random order.
     """
     G, K = log_shares.shape
     counts = rng.multinomial(np.bincount(row, minlength=G), np.exp(log_shares))

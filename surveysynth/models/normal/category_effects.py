@@ -1,16 +1,17 @@
 """Effects of PSUs and strata on the shares of categories.
 
-In PSU c of stratum h the shares of :mod:`surveysynth.models.normal.categories` are
+In PSU c of stratum h, the share of category k in cell g (a combination of discrete public predictors) is
 
     p_gc[k] ~ p_g[k] exp(b_c[k]),    b_c[k] = (sigma_1 (z_ck - mean z_c) + sigma_2 (z_hk - mean z_h)) / sqrt(2),
 
-where z is standard normal and sigma half-normal(0, 1).  sigma is the standard deviation of an effect on the log odds of
-any two categories, so the order of the categories does not matter.  ``stan/categories.stan`` samples the posterior
-given sums of the privacy weights alpha.  Its computing time is proportional to the number of pairs of a PSU and a cell
-that occur.
+where z is standard normal, its means are over the categories, and sigma_1 and sigma_2 are half-normal(0, 1).  The
+shares p_g are those of :mod:`surveysynth.models.normal.categories`.  sigma_1 and sigma_2 are the standard deviations of
+the effects of PSUs and of strata on the log odds of any two categories, so the order of the categories does not matter.
+``stan/categories.stan`` samples the posterior given sums of the privacy weights alpha.  Its computing time is
+proportional to the number of pairs of a PSU and a cell that occur.
 
-Shapes: S draws, G cells, K categories, C groups (PSUs, or strata if only strata have effects).  ``levels`` is 2 if both
-PSUs and strata have effects, and 1 otherwise; H is the number of strata, if there are two levels.
+Shapes: n records, S draws, G cells, K categories, C groups (PSUs, or strata if only strata have effects).  ``levels``
+is 2 if both PSUs and strata have effects, and 1 otherwise; H is the number of strata, if there are two levels.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def sample_with_effects(counts: GroupedCounts, sampler: Sampler) -> SharesDraws:
 def _stan_data(counts: GroupedCounts) -> dict[str, object]:
     """Return the data of ``stan/categories.stan``.
 
-    Sums of privacy weights define the posterior.  All other entries only define coordinates of the sampler.
+    The sums of privacy weights define the posterior.  All other data only define the coordinates of the sampler.
     """
     (G, K), C, by_cell = counts.cell.shape, len(counts.group), counts.pair.T.tocsr()
     H = 0 if counts.parent is None else int(counts.parent.max()) + 1
@@ -160,8 +161,8 @@ def _quadratic(counts: GroupedCounts, p: Floats) -> tuple[Floats, Floats, Floats
 def _mirror(information: Floats) -> Floats:
     """Return vectors of Householder reflections, one for each column of effects, for the coordinates of the sampler.
 
-    A reflection maps a shift that all groups have in common to the first coordinate.  Effects are in units of their
-    posterior standard deviation.
+    ``information`` (C, K - 1) is the information on each effect, as from :func:`_quadratic`.  A reflection maps a shift
+    that all groups have in common to the first coordinate.  Effects are in units of their posterior standard deviation.
     """
     w = np.sqrt(1 / TYPICAL + information)
     w = w / np.linalg.norm(w, axis=0)
@@ -202,9 +203,10 @@ def log_likelihood_with_effects(counts: GroupedCounts, log_shares: Floats, b: ND
 def log_share_with_effects(
     log_shares: Floats, b: NDArray[np.float32], cell: Codes, category: Codes, psu: Codes
 ) -> Floats:
-    """Return the log share of category k in cell g and PSU c, in S draws, for n such triples: (n, S).
+    """Return the log share of ``category[i]`` in ``cell[i]`` and ``psu[i]``, in each of S draws, for i < n: (n, S).
 
-    ``b`` (S, C, K) are draws of the effects of PSUs.
+    ``log_shares`` (S, G, K) and ``b`` (S, C, K) are draws of log shares and of effects of PSUs, as in
+    :class:`SharesDraws`.
     """
     C, K = b.shape[1:]
     effect = np.take(b.reshape(-1, C * K), psu * K + category, axis=1) - _log_normalizer(log_shares, b, cell, psu)
@@ -212,10 +214,7 @@ def log_share_with_effects(
 
 
 def _log_normalizer(log_shares: Floats, b: NDArray[np.float32], cell: Codes, psu: Codes) -> Floats:
-    """Return the log of the sum of p_g[k] exp(b_c[k]) over categories k, in S draws: (S, n).
-
-    It is computed for n pairs of a cell g with shares p_g and a PSU c with effects b_c.
-    """
+    """Return log sum_k p_g[k] exp(b_c[k]) in each of S draws, for n pairs of a cell g and a PSU c: (S, n)."""
     total = np.zeros((len(b), len(cell)))
     for k in range(b.shape[2]):  # one category at a time needs no array of draws, pairs and categories
         total += np.exp(np.take(log_shares[:, :, k], cell, axis=1) + np.take(b[:, :, k], psu, axis=1))
@@ -225,10 +224,11 @@ def _log_normalizer(log_shares: Floats, b: NDArray[np.float32], cell: Codes, psu
 def new_effects(
     sigma: Floats, strata: NDArray[np.float32] | None, K: int, groups: Groups, rng: np.random.Generator
 ) -> Floats:
-    """Draw the effects (C, K) of new PSUs on log shares, each the sum of the effects of the PSU and of its stratum.
+    """Draw total effects on log shares (C, K): for each PSU, a new effect of the PSU plus the effect of its stratum.
 
     PSUs are a sample, so their effects are drawn anew.  All strata are in the sample, so their effects ``strata`` (H,
-    K) are kept.  ``sigma`` (levels,) is one draw of the standard deviations of effects.
+    K) are kept.  ``strata`` is None if strata have no effects.  ``sigma`` (levels,) is one draw of the standard
+    deviations of effects, PSUs before strata.
     """
     z = rng.standard_normal((groups.size, K))
     effect = sigma[0] / np.sqrt(2) * (z - z.mean(axis=1, keepdims=True))
@@ -240,7 +240,7 @@ def new_effects(
 def simulate_with_effects(log_shares: Floats, b: Floats, cell: Codes, psu: Codes, rng: np.random.Generator) -> Codes:
     """Draw the categories (n,) of records, given one draw of log shares (G, K) and of effects b (C, K) of PSUs.
 
-    The effects of PSUs include those of their strata.
+    The effects of PSUs include the effects of their strata.
     """
     G = len(log_shares)
     pair, row = occurring(psu * G + cell, len(b) * G)

@@ -2,8 +2,9 @@
 
     log L_c = sum_i clamp(alpha_i log p_i, -M, M)        (Hu, Williams & Savitsky 2025, eq. 3.5-3.6)
 
-Contributions are clamped one by one, so a fit cannot use sums over records.  To save time, equal records are counted,
-and distinct records are sorted by predictor row.  A record is **inside the clamp** if |alpha_i log p_i| < M.
+p_i is the density of record i, and alpha_i its privacy weight.  Contributions are clamped one by one, so a fit cannot
+use sums over records.  To save time, equal records are counted, and distinct records are sorted by predictor row (row
+of the model matrix X).  A record is **inside the clamp** if |alpha_i log p_i| < M.
 
 **Modes.**  The clamped density can have separate modes, between which chains do not move.  If chains started at a fit
 of the file, one record could decide which mode all chains sample.  So modes are searched from several public starts,
@@ -19,6 +20,9 @@ mode is less probable by a factor of e^(4 M), a neighbouring file leads to the s
 
 **Coordinates.**  The **pilot** is the mode, found by least squares of the records inside the clamp.  Chains start
 around the pilot, in coordinates that are scaled by the pilot.  The pilot does not change the target.
+
+Shapes: n distinct records, G distinct predictor rows, K predictors, D outcomes including the log weight if it is
+modelled.
 """
 
 from __future__ import annotations
@@ -102,9 +106,10 @@ def distinct_records(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, base: 
 
 
 def public_start(K: int, D: int, rng: np.random.Generator) -> Point:
-    """Draw a start of the search for modes from the priors, without use of the file.
+    """Draw a start (B, L) of the search for modes from the priors, without use of the file.
 
-    Coefficients are N(0, 100).  Residual standard deviations are half-t(3, 0, 10), but at least 0.1.
+    Coefficients are N(0, 100).  Residual standard deviations are half-t(3, 0, 10), but at least 0.1, and residuals are
+    uncorrelated.
     """
     scales = np.maximum(10 * np.abs(rng.standard_t(3, D)), 0.1)
     return 10 * rng.standard_normal((K, D)), np.diag(scales)
@@ -141,7 +146,7 @@ def descent(records: DistinctRecords, rng: np.random.Generator) -> Point:
 
 
 def pilot_fit(records: DistinctRecords, bound: float, start: Point) -> Pilot:
-    """Find a point at or near a stationary point of the censored pseudo likelihood, beginning at ``start``.
+    """Search for a stationary point of the censored pseudo likelihood, beginning at ``start`` (B, L).
 
     Records inside the clamp have the weight alpha_i, and all others have the weight 0.  Weighted least squares are
     repeated until the same records are inside the clamp.
@@ -190,8 +195,8 @@ def _too_tight() -> ModelError:
 def only_mode(records: DistinctRecords, bound: float, rng: np.random.Generator) -> Pilot:
     """Return the most probable mode of the censored posterior.
 
-    All other modes must be negligible, or not separated from this mode.  Normal approximations give the probabilities
-    of modes.
+    Each other mode must be negligible, or Markov chains must be able to cross from it to this mode.  Normal
+    approximations give the probabilities of modes.
 
     Raises
     ------
@@ -214,8 +219,9 @@ def only_mode(records: DistinctRecords, bound: float, rng: np.random.Generator) 
 def _around(records: DistinctRecords, inverse: Floats, place: Point, rng: np.random.Generator) -> Point:
     """Return a random start near ``place``, as in the elemental starts of robust regression (Rousseeuw 1984).
 
-    The coefficients are fitted to one random record of each predictor row, or all fitted values are shifted by the
-    residual of one random record.  Sigma is smaller than at ``place``.  ``inverse`` (K, G) is the pseudo-inverse of X.
+    With probability 1/2, the coefficients are fitted to one random record of each predictor row.  Otherwise, all fitted
+    values are shifted by the residual of one random record.  Sigma is smaller than at ``place``.  ``inverse`` (K, G) is
+    the pseudo-inverse of X.
     """
     B, L = place
     n, G = len(records.Y), len(records.X)
@@ -255,9 +261,9 @@ def _separated(records: DistinctRecords, bound: float, one: Pilot, other: Pilot)
 
 
 def coordinates(records: DistinctRecords, bound: float, pilot: Pilot) -> dict[str, object]:
-    """Return the data of ``censored_normal`` in ``stan/censored.stanfunctions``.
+    """Return the data of the Stan function ``censored_normal`` in ``stan/censored.stanfunctions``, by name.
 
-    Outcomes are given as residuals of the pilot, scaled so that the covariance matrix of the pilot is I.
+    Outcomes are given as residuals from the pilot fit, scaled so that the pilot's residual covariance is I.
     """
     r, G = records.residuals(pilot.B, pilot.L), len(records.X)
     j, k = np.triu_indices(r.shape[1])

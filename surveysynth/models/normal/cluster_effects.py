@@ -9,8 +9,9 @@ column j is a univariate mixed model with unit error variance and effects of var
 Given (B, L, tau), effects are normal.  Effects are drawn exactly or integrated out of the likelihood.  Both need only
 sums over the records of each PSU.  :mod:`surveysynth.models.normal.variance_components` draws (B, L, tau).
 
-Shapes: S draws, K predictors, D columns of Y, C groups (PSUs, or strata if only strata have effects).  ``levels`` is 2
-if both PSUs and strata have effects, and 1 otherwise; H is the number of strata, if there are two levels.
+Shapes: S draws, n records, G distinct predictor rows, K predictors, D columns of Y, C groups (PSUs, or strata if only
+strata have effects).  ``levels`` is 2 if both PSUs and strata have effects, and 1 otherwise; H is the number of strata,
+if there are two levels.
 """
 
 from __future__ import annotations
@@ -93,8 +94,8 @@ def draw_strata(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Floats
     Returns
     -------
     float32 array (S, H, D)
-        The draws are the rounded effects, so densities given the draws are exact.  If only strata have effects, H is
-        the number of groups.
+        Effects are rounded to single precision.  The rounded effects are the draws, so densities given the draws are
+        exact.  If only strata have effects, H is C.
     """
     C, D = len(statistics.a), L.shape[1]
     member = None if statistics.parent is None else membership(statistics.parent)
@@ -154,24 +155,30 @@ def log_likelihood_without_effects(statistics: SufficientStatistics, B: Floats, 
 
 
 def _contrast(B: Floats) -> Floats:
-    """Return matrices (S, D + K, D) that turn values and predictors [Y, x] into residuals Y - B' x, one for each B."""
+    """Return for each of S coefficients B a matrix (D + K, D) that turns [Y, x] into residuals Y - B' x."""
     S, _, D = B.shape
     return np.concatenate([np.broadcast_to(np.eye(D), (S, D, D)), -B], axis=1)
 
 
 def _residual_sums(sums: Floats, B: Floats, L: Floats) -> Floats:
-    """Sum alpha l_j' (Y - B' x) over the records of each group: (S, C, D).  l_j' is row j of L^-1."""
+    """Sum alpha l_j' (Y - B' x) over the records of each group: (S, C, D).  l_j' is row j of L^-1.
+
+    ``sums`` (C, D + K) are the sums of alpha [Y, x] over the records of each group.
+    """
     return np.asarray(sums @ (_contrast(B) @ np.linalg.inv(L).swapaxes(1, 2)))
 
 
 def _draw_means(a: Floats, r: Floats, tau: Floats, rng: np.random.Generator) -> Floats:
-    """Draw means with the prior N(0, tau), each given ``a`` records with unit variance and sum ``r``."""
+    """Draw means from their posteriors: the prior is N(0, tau), and ``a`` records of variance 1 have the sum ``r``."""
     variance = tau / (1 + a * tau)
     return np.asarray(variance * r + np.sqrt(variance) * rng.standard_normal(r.shape))
 
 
 def new_effects(root: Floats, groups: Groups, above: Singles | None, rng: np.random.Generator) -> Floats:
-    """Draw effects (C, D) of new PSUs, u_c ~ N(0, root root'), and add the effects ``above`` (H, D) of their strata."""
+    """Draw effects (C, D) of new PSUs, u_c ~ N(0, root root'), and add the effects ``above`` (H, D) of their strata.
+
+    ``root`` has the shape (D, D).  If ``above`` is None, nothing is added.
+    """
     effect = rng.standard_normal((groups.size, len(root))) @ root.T
     return np.asarray(effect if above is None else effect + above[groups.parent])
 

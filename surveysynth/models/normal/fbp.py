@@ -4,13 +4,14 @@ Source: Hu, Savitsky & Williams 2022a, section 2.2 and appendix D.
 
     y~_i ~ N(x_i beta, sigma_y^2),    log pi_i | y~_i ~ N(kappa_y y~_i + x_i kappa_x, sigma_pi^2)
 
-hold in the population.  A unit is in the sample with probability pi_i, so the density of a sampled record is (eq. 6)
+hold in the population.  y~_i is the outcome on its working scale (such as log income), and x_i are the predictors.  A
+unit is in the sample with probability pi_i, so the density of a sampled record is (eq. 6)
 
     N(log pi_i | kappa_y y~_i + x_i kappa_x, sigma_pi^2) N(y~_i | x_i beta, sigma_y^2)
       / exp(x_i kappa_x + sigma_pi^2 / 2 + kappa_y x_i beta + kappa_y^2 sigma_y^2 / 2).
 
-**This is FBS in other parameters.**  The product of the two normal densities, tilted by pi_i, is
-the bivariate normal density of (y~_i, log pi_i) with
+**This is FBS in other parameters.**  The product of the two normal densities and pi_i, normalized, is the bivariate
+normal density of (y~_i, log pi_i) with
 
     E y~ = x beta + kappa_y s,   E log pi = kappa_y E y~ + x kappa_x + sigma_pi^2,
     cov  = [[s, kappa_y s], [kappa_y s, kappa_y^2 s + sigma_pi^2]],     s = sigma_y^2,
@@ -22,6 +23,9 @@ outcomes and kappa_y a vector.
 Under the paper's priors (appendix D), beta and kappa_x are integrated out, and ``stan/fbp.stan`` samples the other
 three parameters.  Under the censored pseudo likelihood (Hu, Williams & Savitsky 2025, eq. 3.6), no parameter can be
 integrated out, and ``stan/fbp_censored.stan`` samples all parameters.
+
+Shapes: S draws, n records, K predictors (columns of the model matrix), d outcomes.  D is d + 1, or d if the weight is
+public.
 """
 
 from __future__ import annotations
@@ -64,10 +68,10 @@ MOST_LEVELS = 50  # most distinct values of a numeric predictor that makes cells
 class FBP(JointRegression[PopulationRecords]):
     """Fully Bayes synthesizer for the population: synthetic outcomes follow the population, not the sample.
 
-    A cell is a combination of predictors.  Synthetic records of the same cell and PSU have equal weights.  A file has
-    two weights.  Means and totals are estimated with the first weight, the mean smoothed weight of the cell.  Standard
-    errors of counts come from the spread of the second weight, the record's own smoothed weight ``<weight>_smoothed``.
-    Both weights give the same estimated counts.
+    A cell is a combination of values of the predictors.  A synthetic file has two weights.  Means and totals are
+    estimated with the first weight, the mean smoothed weight of the cell, which is the same for all records of a cell
+    and PSU.  Standard errors of counts come from the spread of the second weight, the record's own smoothed weight
+    ``<weight>_smoothed``.  Both weights give the same estimated counts.
 
     Parameters
     ----------
@@ -77,8 +81,9 @@ class FBP(JointRegression[PopulationRecords]):
         "paper": the prior of Hu, Savitsky & Williams (2022a, appendix D), for one numeric outcome.  "flat": p(B, Sigma)
         ~ |Sigma|^-(D+1)/2 in FBS's parameters; the posterior is drawn exactly, without MCMC.
     weights : {"full", "paper"}
-        "full": smoothed weights exp(-kappa_y y~* - x kappa_x), as the model implies.  "paper": exp(-kappa_y y~*), as in
-        section 2.2 of the paper, which leaves out how selection differs between cells.
+        "full": smoothed weights exp(-kappa_y y~* - x kappa_x), as the model implies for a synthetic outcome y~*.
+        "paper": exp(-kappa_y y~*), as in section 2.2 of the paper, which leaves out how selection differs between
+        cells.
     variance : {"stratified", "paper"}
         "stratified": standard errors of counts are computed by stratum.  "paper": standard errors of counts ignore
         strata, which reproduces Table 4 of the paper.
@@ -93,7 +98,8 @@ class FBP(JointRegression[PopulationRecords]):
 
     Notes
     -----
-    Hu, Savitsky & Williams (2022a, section 2.2, eq. 4-7 and appendix D); the collapsed likelihood is exact.
+    Hu, Savitsky & Williams (2022a, section 2.2, eq. 4-7 and appendix D).  The coefficients beta and kappa_x are
+    integrated out exactly, except under the censored mechanism.
 
     Examples
     --------
@@ -161,14 +167,17 @@ class FBP(JointRegression[PopulationRecords]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> PopulationRecords:  # fmt: skip
-        """Check a file and return its records, including the cell of each record.
+        """Check a file and return the records that the model needs, with the cell of each record.
+
+        The arguments are those of :meth:`Synthesizer.prepare`.
 
         Raises
         ------
         InputError, ModelError
-            The file would be refused by :class:`FBS`.  The formula has no intercept.  The weights are modelled, and a
-            numeric predictor with many values has no bands.  The design has effects of PSUs or strata, and the paper's
-            prior, weights or variance are used.
+            :meth:`JointRegression.joint_records` raises an error.  The formula has no intercept, without which the
+            parameters of FBP and FBS are not one-to-one.  The weights are modelled, and a numeric predictor with more
+            than 50 values has no ``bands`` to make cells from.  PSUs or strata have effects, and the prior, the weights
+            or the variance are the paper's, which has no such effects.
         """
         records = self.joint_records(design, clusters, mean_weight, constants, unit)
         if records.groups is not None and (self.as_in_paper or self.prior == "paper"):
@@ -218,7 +227,7 @@ class FBP(JointRegression[PopulationRecords]):
         sigma = fit.values["sigma"].reshape(-1, len(S))
 
         def coefficients(target: Floats, tilt: Floats, sd: Floats) -> Floats:
-            """Draw coefficients b (S, K) with the prior N(0, 100), given target ~ N(R b + tilt v, sd^2) and v."""
+            """Draw coefficients b (S, K) ~ N(0, 100 I), given target ~ N(U'R b + tilt v, sd^2 I), v = U'R intercept."""
             precision = 1 / sd[:, None] ** 2 + 1 / (BETA_VARIANCE * root**2)
             mean = (target - tilt[:, None] * v) / sd[:, None] ** 2 / precision
             seen = (mean + sampler.rng.standard_normal(mean.shape) / np.sqrt(precision)) / root
@@ -264,23 +273,25 @@ class FBP(JointRegression[PopulationRecords]):
         self, records: PopulationRecords, draws: Draws, positions: Sequence[int], alpha: Callable[[Floats], Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Draws:  # fmt: skip
-        """Correct draws for the bias by the privacy weights, as in :meth:`JointRegression.debias_draws`.
+        """Return the draws at ``positions``, corrected for the bias that privacy weights cause.
+
+        See :meth:`JointRegression.debias_draws`.
 
         Raises
         ------
         InputError, ModelError
-            :meth:`JointRegression.debias_draws` raises an error.  PSUs or strata have effects and ``debias`` is True:
-            the bias of the coefficients is then unknown.
+            :meth:`JointRegression.debias_draws` raises an error.  ``debias`` is True, and PSUs or strata have effects:
+            then the bias of the coefficients is unknown.
         """
         if debias and records.groups is not None:
             raise InputError("FBP has no debias with effects of PSUs or strata: use FBS, or leave debias out")
         return super().debias_draws(records, draws, positions, alpha, unit, rng, debias=debias)
 
     def uncensored(self, records: PopulationRecords, draws: Draws, positions: Sequence[int], bound: float) -> Draws:
-        """Correct draws of a censored fit for the bias by the clamp, as in :meth:`JointRegression.uncensored`.
+        """Return the draws at ``positions`` of a censored fit, corrected for the bias that the clamp causes.
 
-        If the weight is modelled, the record density has the factor 1 / pi.  Then the coefficients B are corrected,
-        too.
+        See :meth:`JointRegression.uncensored`.  If the weight is modelled, the coefficients B are corrected, too: the
+        factor 1 / pi of the record density makes them biased.
         """
         if records.public_weights is not None:
             return super().uncensored(records, draws, positions, bound)
@@ -292,18 +303,23 @@ class FBP(JointRegression[PopulationRecords]):
     def variance_factor(
         self, records: PopulationRecords, draws: Draws, positions: Sequence[int], bound: float, *, corrected: bool
     ) -> float | None:
-        """Return the factor for variances of means under a clamp, as in :meth:`JointRegression.variance_factor`.
+        """Return the factor that corrects variances of means, estimated from synthetic files of a censored fit.
 
-        The factor is known only if the weight is public.  Otherwise the result is None.
+        See :meth:`JointRegression.variance_factor`.  If the weight is modelled, the factor is unknown, and the result
+        is None.
         """
         if records.public_weights is None:
             return None
         return super().variance_factor(records, draws, positions, bound, corrected=corrected)
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """Draw one synthetic data set: y* from the population model, with public weights or smoothed weights, given y*.
+        """Draw one synthetic data set: outcomes y* from the population model, and public weights or smoothed weights.
 
         Source: Hu, Savitsky & Williams 2022a, section 2.2, eq. 4.
+
+        Smoothed weights are a function of y*, the predictors and the effect of the PSU or stratum.  They are the
+        ``count_weights`` of the result.  ``weights`` are their means over the records of each cell, apart from the
+        factor that belongs to the PSU, stratum or unit of a record.
         """
         assert isinstance(public, PopulationPublic)
         B, L, d = draw.values["B"][0], draw.values["L"][0], len(self.numeric)
@@ -365,7 +381,8 @@ def _rotated(
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Return sufficient statistics of FBP in the coordinates of its sampler, with log pi instead of w~ = -log pi.
 
-    With the singular values ``root`` of R = U diag(root) V, the statistics are root, V (K, K), U' Z0, U' R e and S0.
+    R (rank, K), Z0 (rank, D) and S0 (D, D) are the statistics of :mod:`.joint_regression`, and R = U diag(root) V is
+    the singular value decomposition.  Returned are root (rank,), V (K, K), U' Z0, U' R e (rank,) and S0, where X e = 1.
     """
     U, root, V = np.linalg.svd(R)
     z, v = U.T @ Z0, U.T @ (R @ records.intercept)
@@ -384,22 +401,25 @@ def _rising(limits: object) -> bool:
 def to_sample(
     beta: Floats, L_y: Floats, kappa_y: Floats, kappa_x: Floats, sigma_pi: Floats, intercept: Floats
 ) -> tuple[Floats, Floats]:
-    """Convert draws of FBP's parameters to (B, L) of FBS, the same model in other parameters (see the module).
+    """Convert S draws of FBP's parameters to the parameters (B, L) of FBS.  The module docstring has the formulas.
 
     Parameters
     ----------
     beta : float array (S, K, d)
+        Coefficients of the outcomes in the population.
     L_y : float array (S, d, d)
-        Lower Cholesky factor of the covariance of the outcomes given x.  For one outcome this factor is sigma_y.
+        Lower Cholesky factors of the covariance of the outcomes given x.  For one outcome this factor is sigma_y.
     kappa_y, kappa_x, sigma_pi : float arrays (S, d), (S, K), (S,)
+        Coefficients of log pi on the outcomes and on the predictors, and its residual standard deviations.
     intercept : float array (K,)
         The vector e with X e = 1.
 
     Returns
     -------
     B : float array (S, K, d + 1)
+        Coefficients of (y~, w~) in the sample, with w~ = -log pi.
     L : float array (S, d + 1, d + 1)
-        Lower Cholesky factor of the covariance of (y~, w~), w~ = -log pi.
+        Lower Cholesky factors of the residual covariance of (y~, w~).
     """
     S, _, d = beta.shape
     tilt = np.einsum("sij,skj,sk->si", L_y, L_y, kappa_y)  # cov(y~) kappa_y
@@ -415,9 +435,10 @@ def to_sample(
 def to_population(B: Floats, L: Floats, intercept: Floats, d: int) -> tuple[Floats, Floats, Floats, Floats, float]:
     """Convert one draw of FBS's parameters, B (K, D) and the Cholesky factor L (D, D) of Sigma, to FBP's parameters.
 
-    Return beta, L_y, kappa_y, kappa_x and sigma_pi.
+    Return beta (K, d), L_y (d, d), kappa_y (d,), kappa_x (K,) and sigma_pi, as in :func:`to_sample`.  ``d`` is the
+    number of outcomes, and ``intercept`` (K,) the vector e with X e = 1.
 
-    If the weight is not modelled (D = d), beta is B, and kappa_y, kappa_x and sigma_pi are 0.
+    If the weight is public (D = d), beta is B, and kappa_y, kappa_x and sigma_pi are 0.
     """
     L_y = L[:d, :d]
     if L.shape[0] == d:

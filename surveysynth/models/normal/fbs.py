@@ -2,9 +2,13 @@
 
     (y~_i, w~_i) ~ N(x_i B, Sigma),    w~_i = log(w_i / mean w),
 
-is fitted under the alpha-weighted pseudo likelihood (eq. 3).  B is integrated out, ``stan/fbs.stan`` samples the other
-parameters, and B is then drawn from its exact conditional distribution.  Under the censored pseudo likelihood (Hu,
-Williams & Savitsky 2025, eq. 3.6) B cannot be integrated out, and ``stan/fbs_censored.stan`` samples (B, Sigma).
+is fitted under the pseudo likelihood (eq. 3), which raises the density of record i to the power of its privacy weight
+alpha_i.  y~_i are the numeric outcomes on their working scales (such as log income), w_i is the survey weight, and x_i
+are the predictors.  B is integrated out, ``stan/fbs.stan`` samples the other parameters, and B is then drawn from its
+exact conditional distribution.  Under the censored pseudo likelihood (Hu, Williams & Savitsky 2025, eq. 3.6) B cannot
+be integrated out, and ``stan/fbs_censored.stan`` samples (B, Sigma).
+
+Shapes: S draws, K predictors (columns of the model matrix), D columns of (y~, w~), or of y~ if the weight is public.
 """
 
 from __future__ import annotations
@@ -73,7 +77,8 @@ class FBS(JointRegression[JointRecords]):
 
     Notes
     -----
-    Hu, Savitsky & Williams (2022a, section 2.1, eq. 2-3 and appendix C); the collapsed likelihood is exact.
+    Hu, Savitsky & Williams (2022a, section 2.1, eq. 2-3 and appendix C).  The coefficients are integrated out exactly,
+    except under the censored mechanism.
 
     Examples
     --------
@@ -103,7 +108,11 @@ class FBS(JointRegression[JointRecords]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> JointRecords:  # fmt: skip
-        """Check a file and return its records (see :meth:`JointRegression.joint_records`)."""
+        """Check a file and return the records that the model needs.
+
+        The arguments are those of :meth:`Synthesizer.prepare`, and the errors those of
+        :meth:`JointRegression.joint_records`.
+        """
         return self.joint_records(design, clusters, mean_weight, constants, unit)
 
     def _sample(self, records: JointRecords, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Draws:
@@ -136,12 +145,13 @@ class FBS(JointRegression[JointRecords]):
         return {"scaled": int(self.prior != "normal"), "correlated": int(self.prior == "paper")}
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """Draw one synthetic data set: y* from the model, with public weights or smoothed weights exp E(w~ | y~*).
+        """Draw one synthetic data set: outcomes y* from the model, and public weights or smoothed weights.
 
         Source: Hu, Savitsky & Williams 2022a, section 2.1.
 
-        E(w~ | y~) = x beta_w + Sigma_wy Sigma_yy^-1 (y~ - x B_y).  For one outcome this is x beta_w + rho (sigma_w /
-        sigma_y)(y~ - x beta_y).
+        The smoothed weight of a record is exp(E(w~ | y~*)).  Let B_y and beta_w be the columns of B for the outcomes
+        and for the log weight.  Then E(w~ | y~) = x beta_w + Sigma_wy Sigma_yy^-1 (y~ - x B_y).  For one outcome, this
+        is x beta_w + rho (sigma_w / sigma_y)(y~ - x beta_y).  Effects of PSUs and strata are added to both means.
         """
         assert isinstance(public, JointPublic)
         B, L, d = draw.values["B"][0], draw.values["L"][0], len(self.numeric)
@@ -165,22 +175,27 @@ class FBS(JointRegression[JointRecords]):
 
 
 def draw_coefficients(R: Floats, Z0: Floats, L: Floats, root: Floats, rng: np.random.Generator) -> Floats:
-    """Draw the coefficients B exactly, one draw for each of S draws of Sigma and of the prior scales.
+    """Draw the coefficients B from their exact conditional distribution, given S draws of the other parameters.
 
-    Column j of B has the prior covariance root_j root_j'.  Therefore b = blockdiag(root)^-1 vec B has the precision I +
-    blockdiag(root)' (Sigma^-1 (x) R'R) blockdiag(root), which is not singular for any rank of R.
+    Column j of B has the prior covariance root_j root_j'.  Therefore b = blockdiag(root)^-1 vec B has the posterior
+    precision I + blockdiag(root)' (Sigma^-1 (x) R'R) blockdiag(root), where (x) is the Kronecker product.  This matrix
+    is not singular for any rank of R.
 
     Parameters
     ----------
     R, Z0 : float arrays (rank, K), (rank, D)
+        R'R are the alpha-weighted cross products of the predictors.  Z0 = R B^, where B^ are the weighted least-squares
+        coefficients.
     L : float array (S, D, D)
         Lower Cholesky factors of Sigma.
     root : float array (S, D, K, K)
-        Factors of the prior covariance of each column of B.
+        For each draw and column of B, a factor root_j of the prior covariance.
+    rng : numpy.random.Generator
 
     Returns
     -------
     float array (S, K, D)
+        One draw of B for each draw of the other parameters.
     """
     S, D, K, _ = root.shape
     B = np.empty((S, K, D))
@@ -202,10 +217,14 @@ def draw_coefficients(R: Floats, Z0: Floats, L: Floats, root: Floats, rng: np.ra
 
 
 def _coefficient_size(R: Floats, Z0: Floats, Sigma: Floats) -> tuple[Floats, Floats]:
-    """Return the typical size b (K, D) of each coefficient, and its standard error divided by b.
+    """Return the typical size b (K, D) of each coefficient, and its standard error divided by b (K, D).
 
-    The size is the root mean square of the coefficient under a flat prior.  Both results only define the coordinates of
-    the sampler (see ``stan/fbs.stan``).
+    The size is the root mean square of the coefficient in its posterior under a flat prior, but at most 10, the scale
+    of the actual prior.  If it is 10, or if the data do not inform the coefficient, the two results are 10 and 1.  They
+    only define the coordinates of the sampler (see ``stan/fbs.stan``).
+
+    ``R`` (rank, K) and ``Z0`` (rank, D) are as in :func:`draw_coefficients`, and ``Sigma`` (D, D) is an estimate of the
+    residual covariance.
     """
     inverse = np.linalg.pinv(R)
     unseen = 1 - np.einsum("kr,rk->k", inverse, R) > 1e-6  # coefficients that the data do not inform

@@ -1,7 +1,7 @@
 """Checks that refuse files that do not identify the normal regression, or that make its density unbounded.
 
-If other columns determine an outcome, Sigma is singular and the density, and with it the Lipschitz bound, is
-unbounded: every privacy weight would be 0.
+If other columns determine an outcome, the residual covariance Sigma is singular and the density, and with it the
+Lipschitz bound, is unbounded: every privacy weight would be 0.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ def refuse_singular(Y: Floats, X: Floats, pattern: Codes, labels: list[str]) -> 
     """Raise ModelError if the predictors determine an outcome or the log weight, or if these determine one another.
 
     The density would then be unbounded.  A constant outcome is refused, too.
+
+    ``Y`` (n, D) are the outcomes and the log weight, with the names ``labels``.  ``X`` are the distinct predictor rows,
+    and ``pattern`` (n,) is the row of each record.
     """
     statistics = sufficient_statistics(X, pattern, Y - Y.mean(axis=0), np.ones(len(Y)))
     S0 = statistics.reduced()[2]
@@ -47,7 +50,11 @@ def refuse_singular(Y: Floats, X: Floats, pattern: Codes, labels: list[str]) -> 
 
 
 def refuse_constant_within(groups: Groups, Y: Floats, labels: list[str]) -> None:
-    """Raise ModelError if PSUs or strata determine an outcome: given their effects, the density would be unbounded."""
+    """Raise ModelError if an outcome or the log weight is (nearly) constant within every PSU or stratum with an effect.
+
+    Given the effects, its density would be unbounded.  ``Y`` (n, D) are the outcomes and the log weight, with the names
+    ``labels``.
+    """
     size = np.maximum(np.bincount(groups.record, minlength=groups.size), 1)
     for label, y in zip(labels, Y.T, strict=True):
         mean = np.bincount(groups.record, y, groups.size) / size
@@ -61,7 +68,8 @@ def refuse_constant_within(groups: Groups, Y: Floats, labels: list[str]) -> None
 def refuse_degenerate(S0: Floats, statistics: SufficientStatistics, rank: int) -> None:
     """Raise ModelError if the privacy-weighted records do not identify Sigma, the residual covariance.
 
-    The sum of the privacy weights is too small, or the weighted residuals are (nearly) linearly dependent.
+    The sum of the privacy weights is too small, or the weighted residuals are (nearly) linearly dependent.  ``S0``
+    (D, D) are the weighted residual sums of squares and products, and ``rank`` is the rank of the predictors.
     """
     scale = np.sqrt(np.maximum(np.diag(S0), 0))
     too_little = statistics.A < rank + len(S0) or not (scale > 0).all()
@@ -75,8 +83,8 @@ def refuse_degenerate(S0: Floats, statistics: SufficientStatistics, rank: int) -
 def refuse_unseen(records: JointRecords, R: Floats) -> Floats:
     """Raise ModelError unless the privacy-weighted records identify the mean of every predictor row.
 
-    Return the pseudo-inverse (K, rank) of R, a root of the weighted cross products of predictors: R'R = X' diag(alpha)
-    X.
+    ``R`` (rank, K) is a root of the weighted cross products of the predictors, R'R = X' diag(alpha) X.  Return its
+    pseudo-inverse (K, rank).
     """
     inverse = np.linalg.pinv(R)
     outside = np.linalg.norm(records.X - records.X @ inverse @ R, axis=1) > 1e-6 * (
@@ -98,10 +106,11 @@ def refuse_unseen(records: JointRecords, R: Floats) -> Floats:
 
 
 def refuse_censored(records: JointRecords, prior: str, priors: Iterable[str]) -> None:
-    """Raise ModelError if the records or the prior have no censored fit.
+    """Raise ModelError if there is no censored fit for these records or this prior.
 
     There is no censored fit with effects of PSUs or strata, with categories, or under the flat prior.  Under a flat
-    prior the censored posterior is improper, because the censored likelihood is bounded away from 0.
+    prior the censored posterior is improper, because the censored likelihood is bounded away from 0.  ``priors`` are
+    the names of all priors of the model, of which the message recommends the proper ones.
     """
     if records.groups is not None:
         raise ModelError(

@@ -22,15 +22,17 @@ Codes = NDArray[np.intp]
 class JointPublic(Public):
     """Public data of FBS and FBP.
 
-    If there are categorical outcomes, X has K consecutive rows for each distinct combination of public predictors: one
-    row for each category.  A record with category k has row ``row + k`` of X.
+    X are the distinct rows of the model matrix.  If there are categorical outcomes, X has K consecutive rows for each
+    distinct combination of public predictors: one row for each of the K categories.  A record with category k has row
+    ``row + k`` of X.
 
     Attributes
     ----------
     groups : Groups or None
-        PSUs or strata with modelled effects.
+        PSUs or strata with modelled effects.  None if there are no such effects.
     categories : Cells or None
-        The levels of the categorical outcomes, and the public cells within which categories are multinomial.
+        The levels of the categorical outcomes, and the public cells within which categories are multinomial.  None if
+        there are no categorical outcomes.
     cell_columns : tuple of str
         The predictors whose combinations are the public cells.
     """
@@ -45,7 +47,7 @@ class JointPublic(Public):
         return 1 if self.categories is None else self.categories.K
 
     def labels(self, category: Codes | None) -> dict[str, pd.Series]:
-        """Return the categorical outcomes as columns, given the category of each record."""
+        """Return the categorical outcomes as columns by name, given the category of each record (None without any)."""
         return {} if category is None or self.categories is None else self.categories.columns(category)
 
     def rows_of(self, category: Codes | None) -> Codes:
@@ -55,7 +57,10 @@ class JointPublic(Public):
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class JointRecords(Records, JointPublic):
-    """Confidential records of FBS and FBP.  ``y`` (n, d) are the numeric outcomes on their working scales."""
+    """Confidential records of FBS and FBP, with their public data.
+
+    ``y`` (n, d) are the numeric outcomes on their working scales.
+    """
 
     categories: Categories | None = field(default=None, metadata=EACH)
 
@@ -63,7 +68,7 @@ class JointRecords(Records, JointPublic):
 
     @cached_property
     def Y(self) -> Floats:
-        """The modelled values (n, D): y and, unless the weight is public, log w."""
+        """The modelled values (n, D): y and, unless the weight is public, log(w / mean w)."""
         return self.y if self.log_w is None else np.column_stack([self.y, self.log_w])
 
     @property
@@ -78,10 +83,11 @@ class PopulationPublic(JointPublic):
 
     Attributes
     ----------
-    intercept : float array (K,)
+    intercept : float array (columns of X,)
         The vector e with X e = 1.
     cell : int array (n,)
-        Number of the combination of predictors of each record.  ``bands`` of :class:`FBP` group numeric predictors.
+        Cell of each record, numbered from 0.  A cell is a combination of values of the predictors, of which numeric
+        ones are grouped by ``bands`` of :class:`FBP`.
     """
 
     intercept: Floats

@@ -2,17 +2,23 @@
 
     (y~_i, w~_i) ~ N(x_i B, Sigma),    w~_i = log(w_i / mean w)
 
-is the model of FBS (Hu, Savitsky & Williams 2022a, eq. 2).  The likelihood of FBP (eq. 6) is this density with log pi_i
-= -w~_i, divided by pi_i, which contains no parameters.  So FBS and FBP are fitted from the same statistics,
+is the model of FBS (Hu, Savitsky & Williams 2022a, eq. 2).  y~_i are the numeric outcomes on their working scales (such
+as log income), w_i is the survey weight, and x_i are the predictors.  The likelihood of FBP (eq. 6) is this density
+with log pi_i = -w~_i, divided by pi_i, which contains no parameters.  So FBS and FBP are fitted from the same
+statistics,
 
     A = sum alpha_i,   C0 = X' diag(alpha) X = R'R,   B^ = C0^- X' diag(alpha) Y,   Z0 = R B^,
     S0 = (Y - X B^)' diag(alpha) (Y - X B^),
 
-where X (n, K) are the predictors and Y (n, D) the columns (y~, w~).  The computing time given these statistics does not
-depend on n.  FBS and FBP differ in the priors, in the record densities of the Lipschitz bound, and in the simulation.
+where X (n, K) are the predictors, Y (n, D) the columns (y~, w~), and alpha the privacy weights.  If the weight is
+public, Y is y~ alone.  The computing time given these statistics does not depend on n.  FBS and FBP differ in the
+priors, in the record densities of the Lipschitz bound, and in the simulation.
 
 Records of the same PSU have a common normal effect on (y~, w~), and so have records of the same stratum, unless the
-predictors determine the strata.  See :mod:`surveysynth.models.normal.cluster_effects`, also for other shapes.
+predictors determine the strata.  See :mod:`surveysynth.models.normal.cluster_effects`.
+
+Further shapes: S draws, d numeric outcomes, H strata.  ``levels`` is 2 if both PSUs and strata have effects, and 1
+otherwise.
 """
 
 from __future__ import annotations
@@ -84,8 +90,8 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
 
     Draws hold the coefficients ``B`` (S, K, D), and ``L`` (S, D, D), the lower Cholesky factor of the residual
     covariance Sigma.  If PSUs or strata have effects, draws also hold the variance ratios ``tau`` (S, levels, D), which
-    are variances of effects in units of Sigma, and ``T`` (S, D, D), a factor of the covariance of the effects of PSUs.
-    If strata have effects, ``effects["strata"]`` (S, H, D) are draws of the effects of strata.
+    are variances of effects in units of Sigma, and ``T`` (S, D, D), a factor of the covariance T T' of the effects of
+    PSUs.  If strata have effects, ``effects["strata"]`` (S, H, D) are draws of the effects of strata.
     """
 
     outcome: str | Sequence[str]
@@ -118,17 +124,17 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
 
     @property
     def outcomes(self) -> tuple[str, ...]:  # type: ignore[override]  # of the field outcome
-        """The columns that are synthesized."""
+        """Names of the columns that are synthesized, numeric and categorical."""
         return tuple(category(o) or o for o in as_list(self.outcome))
 
     @property
     def categorical(self) -> tuple[str, ...]:  # type: ignore[override]  # of the field outcome
-        """The categorical outcomes, written as ``C(employed)``."""
+        """Names of the categorical outcomes: ``employed`` if the model has the outcome ``C(employed)``."""
         return tuple(name for o in as_list(self.outcome) if (name := category(o)))
 
     @property
     def numeric(self) -> tuple[str, ...]:
-        """The numeric outcomes."""
+        """Names of the numeric outcomes."""
         return tuple(o for o in as_list(self.outcome) if not category(o))
 
     @property
@@ -162,15 +168,19 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return None if self.prior == "flat" else replace(self, prior="flat")
 
     def note_obstacles(self, design: SurveyDesign, clusters: Clusters, wrong: Obstacles) -> None:
-        """Collect the reasons for which :meth:`prepare` would refuse the file.
+        """Add the errors in outcomes and predictors, for which :meth:`prepare` would refuse the file, to ``wrong``.
 
-        PSUs and strata are not among the reasons, because PSUs and strata have effects in this model.
+        PSUs and strata are no reason to refuse the file, because they have effects in this model.
         """
         wrong.check(self.check_outcomes, design)
         wrong.check(predictor_rows, design, self.predictors, None)
 
     def check_outcomes(self, design: SurveyDesign) -> None:
-        """Raise InputError if numeric outcomes are missing, are not numbers, or have no value on the working scale."""
+        """Raise InputError if numeric outcomes cannot be brought to their working scales.
+
+        Values are missing, are not numbers or are outside the range of the transform, or normal scores were made from
+        this file.
+        """
         wrong = Obstacles()
         for outcome, transform in zip(self.numeric, self.transforms(), strict=True):
             wrong.check(working_scale, design, outcome, transform)
@@ -180,16 +190,21 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> JointRecords:  # fmt: skip
-        """Check a file and return outcomes on the working scale, log weights, and distinct predictor rows.
+        """Check a file and return its records: outcomes on the working scale, log weights, distinct predictor rows.
+
+        The arguments are those of :meth:`Synthesizer.prepare`.
 
         Raises
         ------
         InputError
-            An outcome is missing, is not numeric or is outside the range of its transform.  Normal scores were made
-            from this file.  A predictor is missing, or the formula cannot be evaluated.
+            An outcome has missing values, is not numeric or is outside the range of its transform.  Normal scores were
+            made from this file.  A categorical outcome is refused by :func:`.categories.crossed`.  A predictor has
+            missing values, or the formula cannot be evaluated.
         ModelError
             An outcome is constant.  The predictors or the PSUs (nearly) determine an outcome or the weight.  An outcome
-            is nearly proportional to a size measure that is not a predictor.
+            is nearly proportional to a size measure that is not a predictor, so that the synthetic total would vary far
+            more than the estimate from the sample.  PSUs or strata have effects, and the prior is "normal", which has
+            none.
         """
         scales = zip(self.numeric, self.transforms(), strict=True)
         working = [working_scale(design, outcome, transform) for outcome, transform in scales]
@@ -231,7 +246,10 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return records
 
     def _public_weight(self, design: SurveyDesign, X: Floats, pattern: Codes, groups: Groups | None) -> Floats | None:
-        """Return the survey weight if it was declared public or is a function of public data.  Otherwise, None."""
+        """Return the survey weights (n,) if they were declared public or are a function of public data, and else None.
+
+        ``X`` are the distinct rows of the public predictors, and ``pattern`` (n,) is the position of each record's row.
+        """
         if self.weight == "public":
             return design.weights
         return public_weight(design, self.predictor_columns, X, pattern, groups)
@@ -250,8 +268,11 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
 
         Raises
         ------
+        InputError
+            The draws of the shares of categories would take more than 2 GB.
         ModelError
-            The privacy weights alpha are too small for a fit or, under the flat prior, for the mean of a predictor row.
+            The privacy weights alpha are too small to identify Sigma or, under the flat prior, the mean of a predictor
+            row.
         """
         numeric = self._fit_numeric(records, alpha, sampler)
         if records.categories is None:
@@ -259,9 +280,10 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return shares.with_shares(numeric, records, records.categories, alpha, sampler)
 
     def check_censored(self, records: J) -> None:
-        """Raise ModelError if the records or the prior have no censored fit.
+        """Raise ModelError if there is no censored fit for these records or this prior.
 
-        There is none with effects of PSUs or strata, with categories, or under the flat prior.
+        There is no censored fit with effects of PSUs or strata, with categories, or under the flat prior, under which
+        the censored posterior is improper.
         """
         refuse_censored(records, self.prior, self.priors)
 
@@ -328,12 +350,13 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
     def lipschitz(self, records: J, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None) -> Floats:
         """Return the largest |log p(record i | draw)| over all draws, for each record i (n,).
 
-        If ``unit`` is given, return the largest |sum of log p over the records of a unit| (U,).  Source: Hu, Savitsky &
-        Williams 2022a, section 1.4.1 steps 2-3.
+        If ``unit`` (n,) numbers the units of several records that epsilon protects, return for each unit the largest
+        |sum of log p over its records| instead.  Source: Hu, Savitsky & Williams 2022a, section 1.4.1 steps 2-3.
 
-        The density is conditional on effects of strata.  Effects of PSUs are integrated out, given the other records of
-        the PSU under ``alpha`` (n,).  So alpha_i times the maximum bounds how much record i changes the log pseudo
-        likelihood in any draw.
+        The density is conditional on effects of strata.  If effects of PSUs are integrated out, log p is the log ratio
+        of the pseudo likelihoods with and without the record, divided by alpha_i.  It depends on the privacy weights
+        ``alpha`` (n,), by default 1, of all records of the PSU.  So alpha_i times the maximum bounds how much record i
+        changes the log pseudo likelihood in any draw.
         """
         v, psus = draws.values, None
         if draws.integrated and records.groups is not None:
@@ -371,7 +394,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return base + log_likelihood(grouped, B, L, tau, strata)
 
     def log_density(self, records: J, draws: Draws) -> Floats:
-        """Return log p(record | draw) (S, n) on the working scale, with effects of PSUs at 0."""
+        """Return log p(record | draw) (S, n) on the working scale, with effects of PSUs on outcomes and weight at 0."""
         v = draws.values
         return self.log_base(records, records.Y) + gaussian.log_density(
             records.Y,
@@ -393,9 +416,10 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return spread | shares
 
     def effects_of_records(self, public: JointPublic, draw: Draws, rng: np.random.Generator) -> Floats:
-        """Return effects (n, D) for one synthetic data set: new effects of PSUs plus drawn effects of strata.
+        """Return effects (n, D) on outcomes and log weight for one synthetic data set, given one draw.
 
-        Return zeros (1, D) for a model without effects.
+        They are new effects of PSUs plus the drawn effects of strata.  If only strata have effects, they are the drawn
+        ones.  Return zeros (1, D) for a model without effects.
         """
         D = draw.values["L"].shape[1]
         if public.groups is None or D == 0:
@@ -411,17 +435,19 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         self, records: J, draws: Draws, positions: Sequence[int], alpha: Callable[[Floats], Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Draws:  # fmt: skip
-        """Return the draws at ``positions``, corrected for the bias by privacy weights (Fisher-consistent draws).
+        """Return Fisher-consistent draws: those at ``positions``, corrected for the bias that privacy weights cause.
 
-        ``alpha`` maps the risk of a record, its largest |log p|, to its privacy weight.  The covariance of effects of
-        PSUs is always corrected.  Shares of categories are always corrected, too, unless units of several records are
-        protected.  With ``debias``, the residual covariance Sigma is corrected, and so are the coefficients B if
-        privacy weights bias B.
+        ``alpha`` maps the risk of a record, its largest |log p|, to its privacy weight.  ``unit`` (n,) numbers the
+        units of several records that epsilon protects; then the second argument of ``alpha`` is the number of records
+        of each unit.  The covariance of effects of PSUs is always corrected.  Shares of categories are always
+        corrected, too, unless ``unit`` is given.  With ``debias``, the residual covariance Sigma is corrected, and so
+        are the coefficients B if privacy weights bias B.
 
         Raises
         ------
         InputError
-            ``debias`` is True, units of several records are protected, and numeric outcomes have no effects of PSUs.
+            ``debias`` is True, ``unit`` is given, and numeric outcomes have no effects of PSUs: this correction exists
+            only for single records.
         ModelError
             The privacy weights shrink the model too far for a correction.
         """
@@ -448,9 +474,10 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return done
 
     def uncensored(self, records: J, draws: Draws, positions: Sequence[int], bound: float) -> Draws:
-        """Return the draws at ``positions`` of a censored fit, with Sigma corrected for the bias by the clamp.
+        """Return the draws at ``positions`` of a censored fit, with Sigma corrected for the bias that the clamp causes.
 
-        The fit has privacy weights of 1.  ``corrections/clamp_correction.py`` has the formula.
+        The fit has privacy weights of 1, and clamps log densities to [-``bound``, ``bound``].  The formula is in
+        ``corrections/clamp_correction.py``.
 
         Raises
         ------
@@ -476,11 +503,11 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return variance_factor(draws.values["L"][list(positions)], bound, corrected=corrected)
 
     def to_original_scale(self, records: J, draws: Draws) -> Draws:
-        """Return the draws unchanged, because predictors are in original units."""
+        """Return the draws unchanged: their coefficients are for predictors in original units."""
         return draws
 
     def from_original_scale(self, records: J, draws: Draws) -> Draws:
-        """Return the draws unchanged, because predictors are in original units."""
+        """Return the draws unchanged: the model takes coefficients for predictors in original units."""
         return draws
 
     def describe(self, public: Public) -> dict[str, Any]:
@@ -499,9 +526,10 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
 
 
 def _public_rows(X: Floats, pattern: Codes, each: int) -> tuple[Floats, Codes]:
-    """Return the distinct rows of public predictors, and the number of each record's row (n,).
+    """Return the rows of public predictors, without columns that depend on the category, and each record's row (n,).
 
-    ``X`` has ``each`` rows for each of these, one for each category.  Columns that depend on categories are left out.
+    ``X`` has ``each`` consecutive rows for every row of public predictors: one for each category.  ``pattern`` (n,) is
+    the row of ``X`` of each record.
     """
     public_rows = X.reshape(-1, each, X.shape[1])
     same = (public_rows == public_rows[:, :1]).all(axis=(0, 1))
@@ -509,7 +537,10 @@ def _public_rows(X: Floats, pattern: Codes, each: int) -> tuple[Floats, Codes]:
 
 
 def _constant_columns(X: Floats, pattern: Codes, groups: Groups) -> int:
-    """Count the columns of the predictor rows that are constant within all groups, such as the intercept."""
+    """Count the columns of ``X`` that are constant within every group, such as the intercept.
+
+    ``pattern`` (n,) is the row of ``X`` of each record.
+    """
     pair = np.unique(groups.record * len(X) + pattern)
     start = np.unique(pair // len(X), return_index=True)[1]
     rows_of_pairs = X[pair % len(X)]
@@ -526,12 +557,12 @@ def _nothing(K: int, sampler: Sampler) -> Draws:
 
 
 def _new_psus(records: JointRecords) -> bool:
-    """Return True if numeric outcomes have effects of PSUs, which are drawn anew for each data set."""
+    """Return True if PSUs have effects on numeric outcomes or the weight, which are drawn anew for each data set."""
     return records.groups is not None and records.groups.sampled and records.Y.shape[1] > 0
 
 
 def _strata(records: JointRecords, draws: Draws) -> gaussian.Effects | None:
-    """Return the draws of effects of strata, in the form for ``normal_density.py``.  Return None if there are none."""
+    """Return the draws of effects of strata, as ``densities/normal_density.py`` takes them, or None without effects."""
     if records.groups is None or "strata" not in draws.effects:
         return None
     group, parent = records.groups.record, records.groups.parent

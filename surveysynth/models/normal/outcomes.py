@@ -1,4 +1,4 @@
-"""Numeric outcomes on their working scales."""
+"""Numeric outcomes on their working scales, the scales on which they are modelled, such as log income."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def working_scale(design: SurveyDesign, outcome: str, transform: Transform) -> F
     Raises
     ------
     InputError
-        The column does not exist, has missing values or is not numeric.  The transform has no value for a record, or
-        the normal scores were made from this file.
+        The column does not exist, has missing values or is not numeric.  A value is outside the range of the transform.
+        The transform is normal scores that were made from this file, so that they would reveal its values.
     """
     try:
         y = design.numeric(outcome)

@@ -1,9 +1,12 @@
 """Shares of categories in the fit, in record densities and in synthetic files of FBS and FBP.
 
 Draws hold ``log_shares`` (S, G, K).  If PSUs or strata have effects on log shares, draws also hold ``tilt`` (S, C, K),
-the effect of each group (PSU or stratum) plus the effect of its stratum; ``tilt_above`` (S, H, K), the effects of
-strata alone; and ``sigma`` (S, levels), the standard deviations of effects.  See :mod:`.category_effects` for the
-shapes.
+the total effect of each group; and ``sigma`` (S, levels), the standard deviations of effects.  Groups are PSUs, or
+strata if only strata have effects.  If both have effects, the total effect is the effect of the PSU plus the effect of
+its stratum, and draws also hold ``tilt_above`` (S, H, K), the effects of strata alone.
+
+Shapes: S draws, G public cells (combinations of discrete predictors), K categories, C groups, H strata, n records.
+``levels`` is 2 if both PSUs and strata have effects, and 1 otherwise.
 """
 
 from __future__ import annotations
@@ -29,9 +32,10 @@ TILTS, TILTED_ROWS = (6, 12), 300
 
 
 def with_shares(numeric: Draws, records: JointRecords, crossed: Categories, alpha: Floats, sampler: Sampler) -> Draws:
-    """Add draws of the shares of categories to ``numeric``, the draws of the numeric parameters.
+    """Draw the shares of categories from their pseudo posterior, and add them to ``numeric``.
 
-    Given the data, the shares are independent of the numeric parameters.
+    ``numeric`` are draws of the parameters for numeric outcomes and weight, of which the shares are independent given
+    the data.  ``crossed`` are the categories of the records, and ``alpha`` (n,) are their privacy weights.
     """
     if records.groups is None:
         log_shares = categories.draw_log_shares(crossed.counts(alpha), numeric.size, sampler.rng)
@@ -47,9 +51,9 @@ def with_shares(numeric: Draws, records: JointRecords, crossed: Categories, alph
 
 
 def log_share(records: JointRecords, draws: Draws) -> Offset | None:
-    """Return a function of record numbers, which computes the log share of each record's category in every draw.
+    """Return a function that takes positions of records, and returns the log shares of their categories: (records, S).
 
-    The share is p(category | public cell, PSU).  Return None for a model without categories.
+    The share is p(category | public cell, PSU) in each draw.  Return None for a model without categories.
     """
     crossed, log_shares = records.categories, draws.values.get("log_shares")
     if crossed is None or log_shares is None:
@@ -64,7 +68,7 @@ def log_share(records: JointRecords, draws: Draws) -> Offset | None:
 def log_likelihood(records: JointRecords, crossed: Categories, alpha: Floats, draws: Draws) -> Floats:
     """Return the log pseudo likelihood of the categories, sum_i alpha_i log p(category i | cell i, PSU i, draw): (S,).
 
-    The privacy weights alpha (n,) may be negative.
+    The privacy weights alpha (n,) may be negative: alpha can be the difference of two sets of weights.
     """
     log_shares = draws.values["log_shares"]
     if records.groups is None:
@@ -74,7 +78,10 @@ def log_likelihood(records: JointRecords, crossed: Categories, alpha: Floats, dr
 
 
 def simulate(public: JointPublic, draw: Draws, rng: np.random.Generator) -> Codes | None:
-    """Draw categories (n,) of one synthetic data set, given the public cells.  Return None without categories."""
+    """Draw the categories (n,) of one synthetic data set, given the public cells and one draw of the parameters.
+
+    Return None for a model without categories.
+    """
     if public.categories is None:
         return None
     log_shares, cell = draw.values["log_shares"][0], public.categories.cell
@@ -85,7 +92,11 @@ def simulate(public: JointPublic, draw: Draws, rng: np.random.Generator) -> Code
 
 
 def _new_tilt(public: JointPublic, draw: Draws, rng: np.random.Generator) -> Floats:
-    """Return effects on log shares (C, K) for one data set: new effects of PSUs plus drawn effects of strata."""
+    """Return effects of groups on log shares (C, K) for one data set, given one draw of the parameters.
+
+    They are new effects of PSUs plus the drawn effects of strata.  If only strata have effects, they are the drawn
+    ones.
+    """
     assert public.groups is not None and public.categories is not None
     drawn = {name: effects[0] for name, effects in draw.effects.items()}
     if not public.groups.sampled:
@@ -97,7 +108,7 @@ def _new_tilt(public: JointPublic, draw: Draws, rng: np.random.Generator) -> Flo
 def to_correct(
     records: JointRecords, crossed: Categories, draws: Draws, positions: Sequence[int], rng: np.random.Generator
 ) -> Shares:
-    """Return the shares of selected draws, in the form for :func:`normal_correction.correct_with_shares`."""
+    """Return the shares in the draws at ``positions``, as :func:`normal_correction.correct_with_shares` takes them."""
     row = np.arange(len(records.X)).reshape(-1, records.each)
     cell = np.empty(len(row), dtype=np.intp)
     cell[records.row // records.each] = crossed.cell
@@ -108,7 +119,11 @@ def to_correct(
 def _sampled_tilts(
     records: JointRecords, draws: Draws, positions: Sequence[int], rng: np.random.Generator
 ) -> Tilts | None:
-    """Return the effects on log shares of a few randomly drawn PSUs, in selected draws."""
+    """Simulate effects on log shares in the draws at ``positions``, for a few PSUs.
+
+    PSUs are drawn with probabilities proportional to their numbers of records.  Return None for a model without effects
+    of PSUs and strata.
+    """
     if records.groups is None or records.categories is None:
         return None
     size = np.bincount(records.groups.record, minlength=records.groups.size)
@@ -121,7 +136,7 @@ def _sampled_tilts(
 def with_spread(draws: Draws, spread: Floats) -> Draws:
     """Multiply the effects of PSUs and strata on log shares, and the standard deviations of effects, by ``spread``.
 
-    ``spread`` (m,) has one factor for each draw.
+    ``spread`` (m,) has one factor for each of the m draws: :func:`.normal_correction.correct_with_shares` finds it.
     """
     names = [name for name in draws.effects if name.startswith("tilt")]
     scaled = {name: draws.effects[name] * spread[:, None, None].astype(np.float32) for name in names}

@@ -1,7 +1,13 @@
 """The posterior of (B, Sigma, tau) of FBS, with effects of PSUs and strata integrated out.
 
-The model and the shapes are those of :mod:`surveysynth.models.normal.cluster_effects`.  Let a_c be the sum of alpha,
-and g_c the sum of alpha [x, Y], over the records of PSU c.  If u_c is integrated out, the cross products
+The model is
+
+    Y_i = B' x_i + v_h(i) + u_c(i) + e_i,   e ~ N(0, Sigma),  u_c ~ N(0, T_1),  v_h ~ N(0, T_2),
+
+for PSU c in stratum h, with Sigma = L L' and T_k = L diag(tau_k) L'.  Row j of L^-1 times Y, "column j" below, is a
+univariate mixed model with variance ratios tau_1j and tau_2j (:mod:`surveysynth.models.normal.cluster_effects`).  Let
+a_c be the sum of the privacy weights alpha, and g_c the sum of alpha [x, Y], over the records of PSU c.  If u_c is
+integrated out, the cross products
 
     G = sum_i alpha_i [x, Y][x, Y]'   become   G(tau) = G - sum_c w_c g_c g_c',   w_c = tau_1 / (1 + a_c tau_1),
 
@@ -23,6 +29,9 @@ of L^-1.  So column j is regressed on the predictors and on the columns before i
 where G_a is the part of G(tau_j) for the predictors and earlier columns, kappa the residual sum of squares of column
 j, and p0 the prior.  This density of one or two dimensions is sampled on a grid.  The other parameters have chi-squared
 and normal distributions.  No Markov chains are needed.
+
+Shapes: S draws, K predictors, D columns of Y, C groups (PSUs, or strata if only strata have effects).  ``levels`` is 2
+if both PSUs and strata have effects, and 1 otherwise.  rank is the rank of the predictors.
 """
 
 from __future__ import annotations
@@ -119,11 +128,12 @@ def or_refuse(draw: Callable[[], Floats]) -> Floats:
 class Integrated:
     """The likelihood of FBS with effects of PSUs and strata integrated out, tabulated as a function of phi.
 
-    phi = log(1 + a_bar tau) stands for the variance ratios tau.  Effects are integrated out, so the likelihood depends
-    on phi through cross products G and a log determinant (see the module docstring).  G is computed for predictors
-    inverse' x and residuals L_0^-1 (Y - B^' x).  ``series`` has the Chebyshev coefficients of a few functions of phi
-    for each level.  ``table`` combines these functions (products of the functions, if there are two levels) to the
-    entries of G (lower triangle, by rows) and to the log determinant.
+    phi = log(1 + a_bar tau) stands for the variance ratios tau.  The likelihood depends on phi through cross products G
+    and a log determinant (see the module docstring).  G is computed for predictors inverse' x and residuals L_0^-1 (Y -
+    B^' x), where B^ are the weighted least-squares coefficients.  For each level, ``series`` has the Chebyshev
+    coefficients of a few functions of phi.  The elements of G (lower triangle, by rows) and the log determinant are
+    linear combinations of these functions or, if there are two levels, of products of a function of each level.
+    ``table`` has their coefficients.
     """
 
     A: float
@@ -137,13 +147,13 @@ class Integrated:
     table: Floats  # (entries + 1, terms) or (entries + 1, terms_1 terms_2)
 
     def tau(self, phi: Floats) -> Floats:
-        """Return the variance ratios tau (S, levels, D) of effects for phi = log(1 + a_bar tau)."""
+        """Return the variance ratios tau of effects, (S, levels, D), given phi = log(1 + a_bar tau) of that shape."""
         return np.asarray(np.expm1(phi) / self.a_bar[:, None])
 
     def factors(self, phi: Floats) -> tuple[Floats, Floats]:
-        """Return Cholesky factors of the cross products G, and log determinants, for N values of phi (N, levels).
+        """Return Cholesky factors (N, rank + D, rank + D) of G, and log determinants (N,), for N points ``phi``.
 
-        The shapes are (N, rank + D, rank + D) and (N,).
+        ``phi`` has the shape (N, levels).  G has the predictors before the residuals.
         """
         n = len(self.R) + len(self.L_0)
         G, log_det = np.empty((len(phi), n, n)), np.empty(len(phi))
@@ -163,7 +173,7 @@ class Integrated:
 
 
 def integrate(statistics: GroupedStatistics) -> Integrated:
-    """Tabulate the likelihood with effects integrated out, as a function of the variance ratios tau.
+    """Tabulate the likelihood with effects of PSUs and strata integrated out, as a function of the variance ratios tau.
 
     As a function of tau, the likelihood of a column rises no faster than tau^((A + D) / 2), and the prior falls like
     exp(-tau^2 / 2).  So the posterior is negligible where tau is larger than sqrt((A + D) / 2) + 6, and the table ends
@@ -203,9 +213,10 @@ def _series_length(reach: float) -> int:
 
 
 def _compress(values: Floats, node: list[Floats]) -> tuple[tuple[Floats, ...], Floats]:
-    """Compress values (p1, p2, entries) at Chebyshev nodes to ``series`` and ``table`` of :class:`Integrated`.
+    """Compress ``values`` (p1, p2, entries) at Chebyshev nodes to ``series`` and ``table`` of :class:`Integrated`.
 
-    About a dozen functions per level, those of the largest singular values, are enough for all entries.
+    p1 and p2 are the numbers of nodes ``node`` of the levels (p2 is 1 for one level).  Singular value decompositions
+    find about a dozen functions per level, of which all entries are combinations.
     """
     size = np.abs(values).max(axis=(0, 1))
     core = values / np.where(size > 0, size, 1)
@@ -227,7 +238,9 @@ def _integrated(
     """Return the cross products G and the log determinant with effects integrated out, at one tau_1 and several tau_2.
 
     Each row of the result is for one tau_2, and has the lower triangle of G, by rows, before the log determinant.  G is
-    a sum of squares within and between groups, so no digits are lost by cancellation.
+    a sum of squares within and between groups, so no digits are lost by cancellation.  For each PSU, ``a`` is the sum
+    of alpha, ``mean`` the mean of predictors and residuals, and ``parent`` the stratum.  ``within`` are the cross
+    products within PSUs.  ``tau_2`` has one array, or none if there are no strata.
     """
     row, column = np.tril_indices(len(within))
     q, log_det = a / (1 + a * tau_1), np.log1p(a * tau_1).sum()
@@ -328,9 +341,9 @@ def _draw_flat(model: Integrated, size: int, rng: np.random.Generator) -> tuple[
 def _draw_on_grid(
     log_density: Callable[[Floats], Floats], reach: Floats, size: int, rng: np.random.Generator
 ) -> Floats:
-    """Draw from a smooth density on [0, reach_1] or [0, reach_1] x [0, reach_2], by splines on a grid.
+    """Draw from a smooth density on [0, reach_1] or [0, reach_1] x [0, reach_2], by splines on a grid: (size, levels).
 
-    Return an array (size, levels).
+    ``log_density`` takes points (N, levels) and returns the log densities (N,), up to a constant.
     """
     levels = reach.size
     low, high = np.zeros(levels), reach.copy()

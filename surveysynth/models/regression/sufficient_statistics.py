@@ -21,7 +21,7 @@ class SufficientStatistics:
     """The sums over records on which the alpha-weighted likelihood of a normal regression depends.
 
     ``A`` = sum alpha; ``C0`` (K, K) = X' diag(alpha) X; ``P`` (K, D) = X' diag(alpha) Y;
-    ``Q`` (D, D) = Y' diag(alpha) Y.
+    ``Q`` (D, D) = Y' diag(alpha) Y.  Here X (n, K) has one row for each record.
     """
 
     A: float
@@ -50,7 +50,8 @@ class SufficientStatistics:
 def sufficient_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats) -> SufficientStatistics:
     """Compute the sufficient statistics of an alpha-weighted normal regression of outcomes ``Y`` on predictors.
 
-    The sums are computed within predictor rows first, in O(n D + G K^2) operations.
+    ``alpha`` (n,) are the privacy weights.  The sums are computed within predictor rows first, so that the cost is
+    proportional to n D + G K^2.
     """
     a, t = sums_by_row(len(X), pattern, Y, alpha)
     weighted = alpha[:, None] * Y

@@ -1,4 +1,7 @@
-"""The regression of the log survey weight on predictors and outcome, for weights that are not public."""
+"""The regression of the log survey weight on K predictors, which include the outcome, for weights that are not public.
+
+The prior is the constant ``PRIOR_WEIGHT``: coefficients ~ N(0, 100 sigma^2), sigma^2 ~ inverse gamma(0.5, 0.005).
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,9 @@ PRIOR_WEIGHT = (
 def draw_weights(statistics: SufficientStatistics, size: int, rng: np.random.Generator) -> dict[str, Floats]:
     """Draw parameters of the regression of the log survey weight from the posterior, ``size`` times.
 
-    Returns the coefficients ``c`` and the residual standard deviations ``sigma``.  The prior is conjugate, so the draws
-    are exact.
+    ``statistics`` are weighted by the privacy weights, and the log weight is their only outcome.  Returns the
+    coefficients ``c`` (size, K) and the residual standard deviations ``sigma`` (size,).  The prior is conjugate, so the
+    draws are exact.
     """
     P = statistics.P[:, 0]
     root = np.linalg.cholesky(statistics.C0 + np.eye(len(P)) / WIDTH**2)  # Cholesky factor of the precision * sigma^2
@@ -33,7 +37,7 @@ def draw_weights(statistics: SufficientStatistics, size: int, rng: np.random.Gen
 
 
 def weight_log_density(log_w: Floats, mean: Floats, sigma: Floats) -> Floats:
-    """Compute the normal log densities (S, n) of log survey weights in S draws.
+    """Compute the normal log densities (S, n) of n log survey weights in S draws.
 
     ``log_w`` (n,) are the log weights, ``mean`` (S, n) are their means, and ``sigma`` (S,) the standard deviations.
     """
