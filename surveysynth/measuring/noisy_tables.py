@@ -41,9 +41,9 @@ SCORE_UNIT = 1000  # scores are counted in thousandths, so that their sums and t
 class NoisyTable:
     """A noisy table of counts, of sums of scores, or of sums of products of scores.
 
-    A variable has G cells: bins of numbers, and special values such as "missing".  The J columns of the table are groups
-    of these cells.  The L rows are public levels, groups of an earlier variable, or combinations of a level and a
-    group.  In a table of scores, a record adds a score between -1 and 1 instead of 1.  The score is linear in the
+    A variable has G cells: bins of numbers, and special values such as "missing".  The J columns of the table are
+    groups of these cells.  The L rows are public levels, groups of an earlier variable, or combinations of a level and
+    a group.  In a table of scores, a record adds a score between -1 and 1 instead of 1.  The score is linear in the
     record's amount between two quantiles.  In a table of products, a record adds the product of its scores on two
     variables.
 
