@@ -81,7 +81,7 @@ class Response:
 
     @property
     def axis(self) -> Floats:
-        """Distance (bins,) of each bin from the median, in standard deviations, if all bins had the same width."""
+        """Signed distance of each bin from the median, in standard deviations, as if all bins were equally wide."""
         index = np.arange(self.numbers) + 0.5
         sd = max(np.sqrt(self.bins @ (index - self.bins @ index) ** 2), 1.0)
         return np.asarray((index - np.interp(0.5, np.cumsum(self.bins), index)) / sd)

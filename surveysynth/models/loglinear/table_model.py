@@ -99,7 +99,7 @@ class Effect:
     """A term z(r)' Theta b(g) of the log probability of bin g in row r of the model.
 
     z(r) are A features of the row, b(g) are K basis functions of the bin, and Theta (A, K) are coefficients with normal
-    priors.  The prior variance of a coefficient is its relative variance times a variance component, which is estimated.
+    priors.  The prior variance of a coefficient is its relative variance times an estimated variance component.
     """
 
     features: Floats  # (R, A) z of each row
