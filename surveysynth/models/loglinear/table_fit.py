@@ -153,7 +153,7 @@ def sketched(model: TableModel, y: Floats, theta: Floats) -> tuple[TableModel, F
 
 
 def refitted(fit: TableFit, model: TableModel) -> TableFit:
-    """Fit ``model``, with other effects of strata and PSUs than ``fit``, to the same noisy tables, starting at ``fit``."""
+    """Fit ``model``, which has other effects of strata and PSUs, to the tables of ``fit``, starting at ``fit``."""
     return fit_tables(model, fit.y, fit.noise, fit.components, fit.known, fit.theta, fit.variance)
 
 
