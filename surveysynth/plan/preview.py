@@ -213,7 +213,7 @@ def _text(bounds: Any) -> str:
 
 
 def _typical(tables: pd.DataFrame) -> float:
-    """Return the root mean square of all ratios of standard errors (release divided by file), except those of counts."""
+    """Return the root mean square of the ratios of standard errors (release divided by file), except for counts."""
     ratios = tables.loc[tables["statistic"] != "count", "ratio"]
     return float(np.sqrt((ratios**2).mean()))
 

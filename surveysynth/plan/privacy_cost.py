@@ -39,7 +39,7 @@ class PrivacyCost:
         Largest permitted Lipschitz bound of one draw: epsilon / (2 m), or 1 without an epsilon.  Under the map
         "inverse", the privacy weight of a record with risk f_i is alpha_i = c1 * delta_target / f_i, at most 1.
     delta : float
-        Lipschitz bound of one draw: the largest privacy-weighted log likelihood of a record, in absolute value.
+        Lipschitz bound of one draw: a bound of the absolute privacy-weighted log likelihood of every record.
     epsilon : float
         Epsilon of all m draws: 2 * delta * m.
     mean_alpha : float
