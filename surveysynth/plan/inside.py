@@ -52,8 +52,8 @@ def look_inside(
 
     The sentences are on missing values, undeclared levels, frequent single values (heaps), values outside the bounds,
     residuals with large skewness or kurtosis, outcomes correlated with the size of PSUs or units, and expected
-    coefficients of variation.  For a fit to records, there is also a sentence on the share of information that is kept.
-    If such a fit would be refused, the only sentence says why.
+    coefficients of variation.  For a fit to records with tuned privacy weights, there is also a sentence on the share
+    of information that they keep.  If a fit to records would be refused, the only sentence says why.
 
     Parameters
     ----------

@@ -89,7 +89,7 @@ def refuse_only_strict(settings: Settings) -> None:
 
 
 def formulas_of(settings: Settings, design: SurveyDesign) -> list[str]:
-    """Return the formulas of a plan in sequence, with column names in place of every dot (all columns).
+    """Return the formulas of a plan in sequence.  Every dot is replaced by public columns and earlier outcomes.
 
     Raise InputError if there is a dot although the plan does not list the public columns, or if FBP is requested for
     several outcomes.  FBP is a joint model of one outcome and the weight.
