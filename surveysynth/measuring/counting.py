@@ -95,7 +95,7 @@ class Part:
     frame : DataFrame
         Public columns in the conditions under which questions are asked.
     levels : dict of str to int array (n,)
-        Level of each record, by name of the term.
+        For each term, the level of each record.
     parts : int or int array (n,)
         Contribution of each record to a count (:mod:`.protected_units`).
     asked : set of str

@@ -69,7 +69,7 @@ class JointFit:
         with drawn effects of strata, PSUs and units.  With ``opposite``, every second draw has the errors of the draw
         before with opposite signs, and its effects reflected at their mean, so that the mean of the draws is close to
         the fit.  Without ``opposite``, all draws have the same effects of strata, PSUs and units.  At the end, the
-        draws are shifted so that their mean probabilities equal those of the fit
+        draws are shifted so that their mean probabilities equal the probabilities of the fit
         (:func:`~surveysynth.measuring.variable_fit.centred`).
         """
         fits = [*self.variables.values()]
@@ -146,7 +146,7 @@ class Records:
         return made._obeying(variable, p, rules, rng.spawn(1)[0]) if rules else made
 
     def rules_of(self, variable: Variable, edits: Sequence[str], later: Sequence[Variable]) -> list[Rule]:
-        """Select those of the rules ``edits`` that can be checked when ``variable`` is drawn.
+        """Select the rules in ``edits`` that can be checked when ``variable`` is drawn.
 
         Such a rule concerns the variable, existing columns, and at most one of the ``later`` variables.  A rule with a
         later variable is left out in two cases.  First, the existing columns do not show whether the later question is
@@ -228,7 +228,7 @@ class Records:
     def replaced(self, there: NDArray[np.bool_], others: Records) -> Records:
         """Return the records with new drawn variables where ``there`` (K,) is True.
 
-        ``others`` has one record for each of these places, in order, with the new variables.
+        ``others`` has one record for each True, in order, with the new variables.
         """
         frame, codes = self.frame.copy(), {name: code.copy() for name, code in self.codes.items()}
         for name, code in codes.items():

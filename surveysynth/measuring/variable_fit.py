@@ -95,7 +95,7 @@ class VariableFit:
     past : int
         Number of counts of an earlier year in the fit.
     effects : dict of str to LevelEffects
-        Effects of strata, of PSUs and of units, by name of the term.
+        For each of strata, PSUs and units that have effects: the effects of all levels.
     """
 
     cells: PublicCells
@@ -188,7 +188,8 @@ class VariableFit:
     def draw(self, by: Perturbation, coefficients: Coefficients) -> Floats:
         """Draw the coefficients of the formula's terms: fit the model again, to tables with simulated errors.
 
-        ``by`` has the simulated errors of tables and priors.  ``coefficients`` are those of strata, PSUs and units.
+        ``by`` has the simulated errors of tables and priors.  ``coefficients`` are the coefficients of strata, PSUs and
+        units.
         """
         return draw(self.fit, by, self.model(coefficients) if self.effects else None)
 

@@ -154,9 +154,9 @@ def _risk(settings: Settings) -> Risk:
 
 
 def rule_of(settings: Settings) -> IdentificationRule | None:
-    """Return the limit on identification risks that a release must not exceed, or None if the plan has none.
+    """Return the rule that limits the identification risks of a release, or None if the plan has no limit.
 
-    The errors are those of :class:`IdentificationRule`.
+    Errors are raised as by :class:`IdentificationRule`.
     """
     privacy = settings.privacy
     if privacy.max_risk is None:

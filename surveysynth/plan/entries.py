@@ -253,7 +253,23 @@ class PlanEntries:
         return self._design
 
     def public_facts(self, settings: Settings) -> PublicFacts:
-        """Return the public facts about the file.  ``settings`` may declare levels of categorical columns."""
+        """Return the public facts about the file.
+
+        Parameters
+        ----------
+        settings : Settings
+            Entries of a plan of this file.  They may declare levels of categorical columns.
+
+        Returns
+        -------
+        PublicFacts
+            The design, and sentences on records that are not synthesized.
+
+        Raises
+        ------
+        InputError
+            The plan names no file, or the file cannot be read.
+        """
         declared = having_levels(self._read_design(settings), settings.privacy.levels or {})
         design, _, left_out = to_synthesize(declared)
         return PublicFacts(design, tuple(left_out))

@@ -66,7 +66,7 @@ def look_inside(
     ratio : float or None
         Expected standard error in the release divided by the standard error in the file, or None if unknown.
     schema : mapping of str to Outcome
-        Declared outcomes, by name.
+        For each declared outcome, its declaration.
     """
     found, fitted = list[str](), mechanism.fits_records
     if isinstance(mechanism, RecordMechanism):

@@ -119,7 +119,7 @@ def model_of(settings: Settings, design: SurveyDesign) -> FBS | FBP:
 
 
 def _declared(settings: Settings, design: SurveyDesign, names: Sequence[str]) -> dict[str, Outcome]:
-    """Return the declarations of those outcomes ``names`` for which the plan has bounds or levels, by name.
+    """Return, for each of the outcomes ``names`` that has bounds or levels in the plan, its declaration.
 
     Raise InputError if a declaration is given twice, or for a column that is not an outcome.
     """
