@@ -48,7 +48,9 @@ class JointFit:
     Attributes
     ----------
     measured : NoisyTables
+        The noisy tables.
     cells : PublicCells
+        The combinations of public levels.
     variables : dict of str to VariableFit
         Fits of the variables, in sequence.  The weight is the last variable.
     records : Records or None

@@ -124,7 +124,7 @@ class NoisyTable:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Variable:
-    """A measured variable: an outcome or the weight, with its noisy tables.
+    """A confidential variable, which is an outcome or the weight, with its noisy tables.
 
     Attributes
     ----------
@@ -196,7 +196,7 @@ class NoisyTables:
 
     @property
     def variables(self) -> tuple[Variable, ...]:
-        """All variables, in sequence."""
+        """All variables in sequence: the outcomes, then the weight unless it is public."""
         return self.outcomes if self.weight is None else (*self.outcomes, self.weight)
 
     def variable(self, name: str) -> Variable:
@@ -210,7 +210,7 @@ class NoisyTables:
 
     @property
     def clustered(self) -> bool:
-        """True if tables by strata or PSUs were measured."""
+        """True if there are tables by strata or PSUs."""
         return any(term.drawn and name != self.units for name, term in self.terms.items())
 
     @property

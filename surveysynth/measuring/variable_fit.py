@@ -236,7 +236,7 @@ class VariableFit:
         return rows if changes is None else rows.tilted(changes)
 
     def margin(self, drawn: VariableDraw) -> Floats:
-        """Compute the expected count of this year's records in each cell (G,), under a draw."""
+        """Compute the expected count of this year's records in each cell (G,), with the coefficients of a draw."""
         if (changes := self.changes(drawn.levels)) is not None:
             every = self.level_rows(drawn.theta).tilted(changes)
             return np.asarray(every.records @ every.p)
@@ -244,7 +244,7 @@ class VariableFit:
         return np.asarray((self.is_now(model) * model.counted) @ model.probabilities(drawn.theta))
 
     def margin_of_fit(self) -> Floats:
-        """Compute the expected count of this year's records in each cell (G,), under the fit."""
+        """Compute the expected count of this year's records in each cell (G,), with the fitted coefficients."""
         if not self.effects:
             return self.margin(VariableDraw(self.fit.theta, ()))
         model = self.fit.model

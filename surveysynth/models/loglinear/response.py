@@ -98,7 +98,7 @@ class Tail:
 
     The log density falls by about ``index`` over a certain distance.  If bins have the width ``step`` on a log scale,
     this distance is 1 on the log scale, and the tail is Pareto with this index.  If ``step`` is None, bins are equally
-    wide, and the distance is that from the median to the upper 5% point.
+    wide, and the log density falls by ``index`` between the median and the upper 5% point.
     """
 
     step: float | None

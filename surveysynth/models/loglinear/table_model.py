@@ -284,8 +284,8 @@ class TableModel:
     def _placed(self) -> list[list[csr_array]]:
         """Features as sparse matrices (L A, R), for each block of effects and each table.
 
-        A matrix has A lines for each of the L levels of the table.  Column r has the A features of row r of the model
-        in the lines of the level to which the row belongs, and 0 elsewhere.
+        A matrix has A matrix rows for each of the L levels of the table.  Column r has the A features of row r of the
+        model in the matrix rows of the level to which row r belongs, and 0 elsewhere.
         """
         out = []
         for block in self.blocks:
