@@ -1,1 +1,1 @@
-"""Measuring: noisy tables of the confidential file.  Later steps read these tables and not the confidential values."""
+"""Noisy tables: counts of confidential records plus noise.  Later steps read only these tables."""

@@ -24,9 +24,9 @@ def table_groups(
 ) -> Codes:  # fmt: skip
     """Group the cells of a variable.  Each group becomes one column of a noisy table.
 
-    Groups between the two tails have equal shares of the records.  They are so large that every row of the table has
-    many records in each group, compared with the noise.  Groups of the tails are smaller: they need enough records only
-    over all rows together.  Each special value is a separate group.
+    Groups between the two tails have equal shares of the records.  They are so large that, in a row of average size,
+    the count of a group is large compared with the noise.  Groups of the tails are smaller: only their counts over all
+    rows together are large compared with the noise.  Each special value is a separate group.
 
     Parameters
     ----------
@@ -74,8 +74,8 @@ def table_groups(
 def coarser_groups(groups: Codes, p: Floats, numbers: int, most: int) -> Codes:
     """Merge groups of bins into at most ``most`` larger groups with similar shares of the records.
 
-    Return the new group of each cell.  ``p`` gives the probabilities of the cells, of which the first ``numbers`` are
-    bins.  Each special value remains a separate group.
+    Return the new group (G,) of each cell, given the old ``groups`` (G,) and the probabilities ``p`` (G,) of the cells.
+    The first ``numbers`` cells are bins.  Each special value remains a separate group.
     """
     if numbers == 0:
         return groups
@@ -89,10 +89,10 @@ def coarser_groups(groups: Codes, p: Floats, numbers: int, most: int) -> Codes:
 def cell_scores(p: Floats, values: Floats, n: int, levels: int, sd: float, unit: int) -> Codes:
     """Choose a score of each cell, from -unit to unit, so that sums of scores measure mean amounts.
 
-    The score is linear in the amount between two quantiles, and constant beyond them.  In each level of a term,
-    approximately as many records lie beyond either quantile as ``BEYOND`` standard deviations of the noise.  One sum of
-    scores measures the mean amount in a level, and its noise does not depend on a number of groups.  Special values
-    have the score ``unit``.
+    The score is linear in the amount between two quantiles, and constant beyond them.  In each row of the table, about
+    3 ``sd`` records lie below the lower quantile, and as many above the upper one.  The mean amount in a row follows
+    from one sum of scores, and has the noise of one number instead of the noise of many counts.  Special values have
+    the score ``unit``.
 
     Parameters
     ----------
@@ -100,8 +100,12 @@ def cell_scores(p: Floats, values: Floats, n: int, levels: int, sd: float, unit:
         Probabilities of the cells.
     values : float array (numbers,)
         Amount of each bin, ascending.
-    n, levels, sd
-        Number of records, number of rows of the table, and standard deviation of the noise of a count.
+    n : int
+        Number of records.
+    levels : int
+        Number of rows of the table, such as the levels of a term.
+    sd : float
+        Standard deviation of the noise of a count.
     unit : int
         Largest score.
 
@@ -121,11 +125,11 @@ def cell_scores(p: Floats, values: Floats, n: int, levels: int, sd: float, unit:
 
 
 def effect_steps(p: Floats, groups: Codes, numbers: int) -> Codes:
-    """Divide the cells of a variable into steps, and return the step of each cell.
+    """Divide the cells of a variable into steps, and return the step (G,) of each cell.
 
     The effect of the variable on a later variable differs between steps, but not within a step.  Each group of cells of
-    a noisy table is one step.  Only the first and the last group of numbers, which contain the long tails of the
-    distribution, are cut into several steps.
+    a noisy table is one step, except for the first and the last group of numbers: these groups contain the tails of the
+    distribution and are cut into several steps.
 
     Parameters
     ----------

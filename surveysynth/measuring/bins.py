@@ -68,7 +68,10 @@ class Bins:
 
     @classmethod
     def for_whole_numbers(cls, low: float, high: float, knee: float | None = None) -> Bins:
-        """Create one bin for each whole number between two bounds.  If there are many, a bin has several numbers."""
+        """Create one bin for each whole number between two bounds.
+
+        If there are 129 whole numbers or more, there are at most 128 bins, and a bin can have several numbers.
+        """
         low, high = np.ceil(low), np.floor(high)
         if high - low < FINE:
             return cls(np.arange(low, high + 2) - 0.5, np.inf)
@@ -99,16 +102,20 @@ class Bins:
         return self.back(low[:, None] + at * (high - low)[:, None]).mean(axis=1)
 
     def draw(self, codes: Codes, rng: np.random.Generator) -> Floats:
-        """Draw a value within the bin of each record, uniformly on the scale on which bins have equal width."""
+        """Draw a value (n,) for each record, given the record's bin ``codes`` (n,).
+
+        Values are uniform within the bin, on the scale on which bins have equal width.
+        """
         low, high = self.scaled(self.edges[:-1]), self.scaled(self.edges[1:])
         return self.back(low[codes] + rng.random(len(codes)) * (high - low)[codes])
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The G cells of an outcome: bins of a numeric outcome, or special values such as "missing" or a level.
+    """The G cells of an outcome or of the weight: bins of numbers, then special values such as "missing".
 
-    Bins come first.  If a question is asked of some records only, the other records are in the last cell.
+    For a categorical outcome, the special values are its levels, and there are no bins.  If a question is asked of some
+    records only, the other records are in the last cell.
 
     Attributes
     ----------
@@ -126,7 +133,7 @@ class Cells:
 
     @property
     def tail(self) -> Tail | None:
-        """What the fit assumes about the upper tail of a skewed amount or whole number, or None for other outcomes."""
+        """What the fit assumes about the upper tail of an amount or of whole numbers.  None for other outcomes."""
         if self.bins is None or self.bins.edges[-1] <= 0 or len(self.bins) < LEAST_OF_TAIL:
             return None
         if np.isinf(self.bins.knee):
@@ -144,13 +151,13 @@ class Cells:
 
     @classmethod
     def for_weights(cls, bounds: tuple[float, float], unit: float) -> Cells:
-        """Create the cells of survey weights.  ``bounds`` are multiples of ``unit``, the mean weight."""
+        """Create the cells of survey weights, with ``bounds`` in multiples of ``unit``, the mean weight."""
         low, high = bounds[0] * unit, bounds[1] * unit
         bins = Bins.between(low, high, WEIGHT_KNEE * unit, WEIGHT_BINS)
         return cls(Outcome(bounds=(low, high)), bins, WEIGHT_INDEX)
 
     def codes_of_numbers(self, values: Floats) -> Codes:
-        """Find the bin of each number.  The numbers must not include special values, such as heaps."""
+        """Find the bin (n,) of each number.  The numbers must not be special values, such as heaps."""
         assert self.bins is not None
         return self.bins.codes(values)
 
@@ -161,7 +168,7 @@ class Cells:
 
     @property
     def scored(self) -> bool:
-        """True if the outcome is numeric and has several bins.  Only then are sums of scores of the bins measured."""
+        """True if the outcome has several bins.  Only then are there tables of sums of scores of the bins."""
         return self.numbers > 1
 
     def __len__(self) -> int:
@@ -169,11 +176,14 @@ class Cells:
 
     @property
     def answers(self) -> int:
-        """Number of cells for records that are asked the question.  A further last cell may hold the other records."""
+        """Number of cells for records that are asked the question: all, or all but the last cell."""
         return len(self) - (self.outcome.applies is not None)
 
     def judged(self, codes: Codes) -> Bools:
-        """Return True for each answer to which edit rules apply: all but missing numbers and questions not asked."""
+        """Return True (n,) for each record to which edit rules on the outcome apply, given the records' cells (n,).
+
+        Rules do not apply to a missing number or to a record that is not asked the question.
+        """
         asked = codes < self.answers
         return asked & (codes != self.answers - 1) if self.outcome.missing and self.bins is not None else asked
 
@@ -184,12 +194,15 @@ class Cells:
         return set() if rule is None else columns_of_condition(rule, "applies")
 
     def asked(self, frame: pd.DataFrame) -> Bools:
-        """Return True for each record that is asked the question.  ``frame`` has the columns of the condition."""
+        """Return True (n,) for each record that is asked the question.  ``frame`` has the columns of the condition."""
         rule = self.outcome.applies
         return np.ones(len(frame), dtype=bool) if rule is None else obeyed([rule], frame, "applies")
 
     def names(self, groups: Codes) -> list[str]:
-        """Name groups of cells: intervals for numbers, then the names of special values."""
+        """Return the name of each group: an interval of numbers, or the name of a special value.
+
+        ``groups`` (G,) is the group of each cell.
+        """
         found = []
         for group in range(int(groups.max()) + 1):
             inside = np.flatnonzero(groups == group)
@@ -201,7 +214,10 @@ class Cells:
         return found
 
     def values(self, codes: Codes, rng: np.random.Generator) -> pd.Series:
-        """Draw a value in the cell of each record: a random number within the bin, a label, or a missing value."""
+        """Draw a value for each record, given the record's cell ``codes`` (n,).
+
+        The value is a random number within a bin, a label, or a special value such as a missing value.
+        """
         outcome = self.outcome
         if self.bins is None:
             labels = [*(outcome.levels or ()), *([MISSING] if outcome.missing else [])]
@@ -215,9 +231,10 @@ class Cells:
         return self._finished(self.bins.draw(np.minimum(codes, self.numbers - 1), rng), codes)
 
     def every_answer(self, n: int) -> Iterator[tuple[Codes, pd.Series]]:
-        """Yield possible answers in turn, each repeated for n records: codes of cells, and values.
+        """Yield possible answers, one after another: the cell (n,) and the value (n,) of n records with this answer.
 
-        The answers are all levels, or the smallest number, the largest number and all special values.
+        The answers are all levels of a category.  For a numeric outcome they are the smallest number, the largest
+        number and all special values.
         """
         if self.bins is None:
             for code in range(self.answers):
@@ -229,7 +246,11 @@ class Cells:
             yield codes, self._finished(np.full(n, self.bins_ends[code > 0]), codes)
 
     def as_drawn(self, column: pd.Series, codes: Codes) -> pd.Series:
-        """Convert the answers of the file to the form of synthetic answers: rounded and clipped numbers, or labels."""
+        """Convert the values of a confidential column to the form of synthetic values.
+
+        Numbers are rounded and clipped as the schema declares, and levels become labels.  ``codes`` (n,) is the cell of
+        each record.
+        """
         if self.bins is None:
             return self.values(codes, np.random.default_rng(0))  # the seed is not used for labels
         numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
@@ -239,7 +260,7 @@ class Cells:
         return self._finished(np.where(beyond | np.isnan(numbers), inside, numbers), codes)
 
     def _finished(self, drawn: Floats, codes: Codes) -> pd.Series:
-        """Round and clip drawn numbers as the schema declares.  Records in special cells get the special values."""
+        """Round and clip numbers as the schema declares, and insert special values for records in special cells."""
         outcome = self.outcome
         if outcome.whole:
             drawn = np.rint(drawn)
@@ -269,7 +290,9 @@ class Cells:
         return [*([0.0] if self.outcome.zeros else []), *heaps]
 
     def codes(self, column: pd.Series, name: str, asked: Bools | None = None) -> Codes:
-        """Find the cell of each record.  Records that are not ``asked`` the question are in the last cell.
+        """Find the cell (n,) of each record.  Records that are not ``asked`` the question are in the last cell.
+
+        ``name`` is the name of the column in messages.
 
         Raises
         ------
@@ -317,7 +340,7 @@ class Cells:
 
 
 def refuse_dates(column: pd.Series, name: str) -> None:
-    """Raise InputError for dates and durations, which pandas would read as nanoseconds."""
+    """Raise InputError for dates and durations, which pandas would convert to numbers of nanoseconds."""
     duration = pd.api.types.is_timedelta64_dtype(column.dtype)
     if duration or pd.api.types.is_datetime64_any_dtype(column.dtype):
         since = "" if duration else " - pd.Timestamp('1970-01-01')"
@@ -329,7 +352,7 @@ def refuse_dates(column: pd.Series, name: str) -> None:
 
 
 def check_missing(column: pd.Series, name: str) -> None:
-    """Raise InputError if an outcome that is declared without missing values has missing values."""
+    """Raise InputError if a column has missing values.  It is called for outcomes that are declared without them."""
     missing = column.isna().to_numpy()
     if missing.any():
         raise InputError(

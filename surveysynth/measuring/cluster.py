@@ -1,7 +1,8 @@
-"""Counting of the files of a survey by the workers of a Dask cluster, which return only counts.
+"""Counting of the records of a survey by the workers of a Dask cluster.
 
-A worker reads the outcomes of its files.  The public columns and the weights of these files come from the design.  In
-this module, a part is one file.
+The survey is stored in several files, and each file is one part of the survey.  A worker reads the outcomes of a file
+and returns only counts, and the groups of records that are drawn into pairs.  The public columns and the weights of the
+file come from the design.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ def counting(
     design: SurveyDesign, public: Collection[str], terms: Sequence[Term], parts: Codes | int, asked: Collection[str],
     blank: int | None, scheduler: str | None,
 ) -> Iterator[Counter]:  # fmt: skip
-    """Provide a counter of the records of a design, in this process or by the workers of a cluster.
+    """Provide a :class:`Counter` of the records of a design, as a context manager.
+
+    The records are counted in this process, or by the workers of a cluster.
 
     Parameters
     ----------
@@ -52,7 +55,8 @@ def counting(
     Raises
     ------
     InputError
-        ``scheduler`` is given, but no cluster answers there, or the design was not scanned from files.
+        ``scheduler`` is given, but no cluster answers at this address, or the design has no files that workers could
+        read.
     """
     if blank is not None:
         parts = np.where(np.arange(design.n) == blank, 0, parts)
@@ -90,7 +94,10 @@ class Cluster:
         ]  # fmt: skip
 
     def add(self, name: str, cells: Cells) -> None:
-        """Let the workers find each record's cell of one more variable.  An InputError names the file at fault."""
+        """Let the workers find each record's cell of one more variable (:meth:`Counter.add`).
+
+        Raise InputError, with the name of the file, if a column contradicts the schema or a worker fails.
+        """
         self.parts = [self.client.submit(_added, part, name, cells, pure=False) for part in self.parts]
         for part, file in zip(self.parts, self.files, strict=True):
             error = part.exception()
@@ -105,7 +112,7 @@ class Cluster:
         return np.sum(counts, axis=0, dtype=np.int64)
 
     def groups_of(self, name: str, groups: Codes, records: Codes) -> Codes:
-        """Return the group of each selected record.  ``groups`` gives the group of each cell of variable ``name``."""
+        """Return the group of the records at the positions ``records`` (:meth:`Counter.groups_of`)."""
         part_of = np.searchsorted(self.firsts, records, side="right") - 1
         asked = [np.flatnonzero(part_of == k) for k in range(len(self.parts))]
         found = self.client.gather([

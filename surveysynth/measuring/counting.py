@@ -22,8 +22,9 @@ BLOCK = 1 << 18  # number of records counted at a time
 class Count:
     """Request for a table of counts.
 
-    The columns are groups of the cells of a variable.  The rows are levels of a term, groups of an earlier variable, or
-    combinations of a level and a group.  A variable has G cells.
+    A variable has G cells: bins of numbers, and special values such as "missing".  The columns of the table are groups
+    of these cells.  The rows are levels of a term, groups of an earlier variable, or combinations of a level and a
+    group.
 
     Attributes
     ----------
@@ -42,7 +43,7 @@ class Count:
     scores : int array (G,), optional
         Score of each cell of the variable.  If given, a record adds its score instead of 1.
     times : int array (G,), optional
-        Score of each cell of the earlier variable.  If given, what a record adds is multiplied by this score.
+        Score of each cell of the earlier variable.  If given, a record's contribution is multiplied by this score.
     """
 
     variable: str
@@ -77,7 +78,10 @@ class Counter(Protocol):
         ...
 
     def groups_of(self, name: str, groups: Codes, records: Codes) -> Codes:
-        """Return the group of each selected record.  ``groups`` gives the group of each cell of variable ``name``."""
+        """Return the group (len(records),) of the records at the positions ``records``.
+
+        ``groups`` (G,) is the group of each cell of the variable ``name``.
+        """
         ...
 
 
@@ -87,11 +91,11 @@ class Part:
     Attributes
     ----------
     column : function
-        Returns the values (n,) of an outcome or of the weight, by name.
+        Returns the values (n,) of an outcome or of the weight, given its name.
     frame : DataFrame
         Public columns in the conditions under which questions are asked.
     levels : dict of str to int array (n,)
-        Level of each record, by name of the term.
+        For each term, the level of each record.
     parts : int or int array (n,)
         Contribution of each record to a count (:mod:`.protected_units`).
     asked : set of str
@@ -134,12 +138,12 @@ class Part:
         return counts.reshape(levels, J)
 
     def _rows(self, what: Count, these: slice) -> Codes | int:
-        """Return the row of the table to which each record of a slice belongs, or 0 for a table of one row."""
+        """Return the table's row of each record of the slice ``these``, or 0 for a table of one row."""
         level: Codes | int = 0 if what.term is None else self.levels[what.term][these].astype(np.intp)
         if what.earlier is None or what.by_groups is None:
             return level
         return level * (int(what.by_groups.max()) + 1) + what.by_groups[self.codes[what.earlier][these]]
 
     def groups_of(self, name: str, groups: Codes, records: Codes) -> Codes:
-        """Return the group to which each selected record belongs (:meth:`Counter.groups_of`)."""
+        """Return the group of the records at the positions ``records`` (:meth:`Counter.groups_of`)."""
         return groups[self.codes[name][records]]

@@ -1,8 +1,8 @@
 """Noisy tables of an earlier year, which are further data for the fit of this year's tables.
 
-Both years have the same outcomes and formulas, and the tables are aligned to this year's terms.  A release contains the
-aligned tables and the number of records in each public cell of the earlier year, so that every reader of the release
-can make the same fit.
+Both years must have the same outcomes and formulas.  The levels of the earlier tables are renumbered to match this
+year's levels.  A release contains the earlier tables and the number of records in each public cell (combination of
+public levels) of the earlier year, so that every reader of the release can make the same fit.
 """
 
 from __future__ import annotations
@@ -21,14 +21,20 @@ NEAR = 1e-6  # largest difference between the edges of the same cell in both yea
 
 
 def aligned_tables(earlier: NoisyTables, measured: NoisyTables) -> NoisyTables:
-    """Align the tables of an earlier year to the levels of this year's terms.  Tables by strata and PSUs are left out.
+    """Return the tables of an earlier year with this year's numbers of levels, without tables by strata and PSUs.
+
+    Parameters
+    ----------
+    earlier, measured : NoisyTables
+        The tables of the earlier year, and the tables of this year.
 
     Raises
     ------
     InputError
-        An outcome was not measured in the earlier year, had another formula or schema in that year, or is asked of
-        some records only.  Units of several records are protected in one of the years.  A predictor is numeric, so
-        that its groups differ between the years.  A level of the earlier year does not occur in this year's file.
+        The two years cannot be fitted together.  An outcome was not measured in the earlier year, had another formula
+        or schema in that year, or is asked of some records only.  Units of several records are protected in one of the
+        years.  A predictor is numeric, so that its groups differ between the years.  A level of the earlier year does
+        not occur in this year's file.
     """
     if earlier.unit is not None or measured.unit is not None:
         raise InputError("earlier=: units of several records have no fit to two years")
@@ -44,7 +50,11 @@ def aligned_tables(earlier: NoisyTables, measured: NoisyTables) -> NoisyTables:
 
 
 def _variable(theirs: Variable | None, ours: Variable, earlier: NoisyTables, measured: NoisyTables) -> Variable:
-    """Return a variable's tables of the earlier year.  Raise InputError if its formula or schema has changed."""
+    """Return ``theirs``, a variable of the earlier year, without tables by strata and PSUs.
+
+    Raise InputError if the variable is missing, or if its formula or schema differs from those of ``ours``, the
+    variable of this year.
+    """
     name = ours.name
     if theirs is None:
         raise InputError(f"earlier=: {name!r} was not measured in the earlier year")
@@ -67,7 +77,7 @@ def _variable(theirs: Variable | None, ours: Variable, earlier: NoisyTables, mea
 
 
 def _term(theirs: Term, ours: Term) -> Term:
-    """Return a term with the records of the earlier year and with this year's numbers of levels."""
+    """Return a term that has the records of the earlier year (``theirs``) and this year's numbers of levels."""
     if ours.score is not None or theirs.score is not None:
         raise InputError(f"earlier=: {ours.name!r} is a number, whose groups are another year's; make categories of it")
     number = {labels: level for level, labels in enumerate(ours.labels)}
@@ -78,7 +88,10 @@ def _term(theirs: Term, ours: Term) -> Term:
 
 
 def _totals_by_level(earlier: NoisyTables, measured: NoisyTables, name: str) -> Any:
-    """Return the earlier year's public totals of the weights, in the order of this year's levels (new levels: 0)."""
+    """Return the earlier year's population totals of the term ``name``, in the order of this year's levels.
+
+    A level that did not exist in the earlier year has the total 0.
+    """
     number = {labels: level for level, labels in enumerate(measured.terms[name].labels)}
     out = np.zeros(measured.terms[name].levels)
     for labels, total in zip(earlier.terms[name].labels, earlier.population_totals[name], strict=True):
@@ -87,7 +100,7 @@ def _totals_by_level(earlier: NoisyTables, measured: NoisyTables, name: str) -> 
 
 
 def as_json(earlier: NoisyTables) -> dict[str, Any]:
-    """Write the tables of an earlier year as JSON, with the number of records of each public cell of that year."""
+    """Return the tables of an earlier year, and the records of each public cell of that year, as a JSON document."""
     steps, _, records = public_cells(earlier.terms.values(), earlier.n)
     names = list(earlier.terms)
     return earlier.as_json() | {"cells": {"levels": dict(zip(names, steps.T.tolist(), strict=True)),
@@ -95,7 +108,10 @@ def as_json(earlier: NoisyTables) -> dict[str, Any]:
 
 
 def read(document: Mapping[str, Any], measured: NoisyTables) -> NoisyTables:
-    """Read the tables of an earlier year from a document of :func:`as_json`, with the terms of this year."""
+    """Return the tables of an earlier year from a document that :func:`as_json` made.
+
+    ``measured`` are the tables of this year, which have the terms of both years.
+    """
     records = np.array(document["cells"]["records"], dtype=np.intp)
     terms = {}
     for name, steps in document["cells"]["levels"].items():

@@ -1,11 +1,12 @@
 """Division of public cells into parts by earlier variables, for the model of a later variable.
 
-A public cell is a combination of public levels that occurs in the file.  The cells of an earlier variable are grouped
-into steps.  A part consists of the records of one public cell that have the same step of every earlier variable.
+A public cell is a combination of public levels that occurs in the file.  The G cells of a variable are bins of numbers
+and special values such as "missing".  The cells of an earlier variable are grouped into steps.  A part consists of the
+records of one public cell that have the same step of every earlier variable.
 
-With one earlier variable, there is a part for every public cell and step, with its share by the fit of that variable.
-With several earlier variables, the parts are simulated records, whose shares are raked to the fitted counts of each
-earlier variable.
+With one earlier variable, there is a part for every public cell and step.  The share of the part is the fitted
+probability of the step in the public cell.  With several earlier variables, the parts are simulated records, whose
+shares are raked to the fitted counts of each earlier variable.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class Expanded:
     step : dict of str to int array (K,)
         Step of every earlier variable in each part.
     mean : dict of str to callable
-        For each earlier variable, a function that averages values of the variable's cells (G,) over each part (K,).
+        For each earlier variable, a function of values (G,) of the variable's cells.  The function returns the mean
+        value in each part (K,).
     """
 
     cell: Codes
@@ -50,7 +52,7 @@ class Expanded:
     mean: Mapping[str, Callable[[Floats], Floats]]
 
     def asked(self, there: Bools) -> Expanded:
-        """Set the share to 0 for parts that are not asked the question (``there`` is False)."""
+        """Return the parts with share 0 where ``there`` (K,) is False: these parts are not asked the question."""
         return replace(self, share=self.share * there)
 
 
@@ -63,10 +65,10 @@ def without_earlier(cell: Codes, n: int) -> Expanded:
 
 
 def by_one(name: str, steps: Codes, p: Floats) -> Expanded:
-    """Divide public cells by the steps of one earlier variable.
+    """Divide C public cells by the steps of the earlier variable ``name``.
 
-    ``steps`` gives the step of each of the variable's G cells.  ``p`` gives the probabilities of these cells in each of
-    C public cells: (C, G).
+    ``steps`` (G,) is the step of each of the variable's G cells.  ``p`` (C, G) are the probabilities of these cells in
+    each public cell.
     """
     inside = one_hot(steps, int(steps.max()) + 1)
     share, C = p @ inside, len(p)
@@ -90,11 +92,12 @@ def by_simulated(
     records : float array (C,)
         Number of records of each public cell.
     codes : dict of str to int array (K,)
-        Cells of the simulated records, by earlier variable.
+        For each earlier variable, the cell of each simulated record.
     steps : dict of str to int array (G,)
-        Step of each cell, by earlier variable.
+        For each earlier variable, the step of each cell.
     expected : dict of str to float array (G,)
-        Fitted number of records in each cell, by earlier variable.  Raking is to the sums of these numbers by step.
+        For each earlier variable, the fitted number of records in each cell.  Shares are raked to the sums of these
+        numbers by step.
     """
     step = {name: own[codes[name]] for name, own in steps.items()}
     w = (records / np.bincount(cell))[cell]

@@ -3,7 +3,8 @@
 Each variable has a log-linear model with effects of formula terms, which are public columns and earlier variables.
 Strata, PSUs and units have additional effects, which are drawn anew for each synthetic data set.
 
-Shapes: C public cells and K parts of these (:mod:`.expanded`), R rows of a model, G cells of a variable.
+Shapes: C public cells (combinations of public levels) and K parts of these (:mod:`.expanded`), R rows of a model
+(records in the same row have the same distribution), G cells of a variable (bins of numbers and special values).
 """
 
 from __future__ import annotations
@@ -42,12 +43,14 @@ Draw = tuple[VariableDraw, ...]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JointFit:
-    """The fits of all variables: outcomes given public columns and earlier outcomes, the weight given all outcomes.
+    """The fits of all variables: each outcome given public columns and earlier outcomes; the weight given all outcomes.
 
     Attributes
     ----------
     measured : NoisyTables
+        The noisy tables.
     cells : PublicCells
+        The combinations of public levels.
     variables : dict of str to VariableFit
         Fits of the variables, in sequence.  The weight is the last variable.
     records : Records or None
@@ -62,10 +65,13 @@ class JointFit:
     def draws(self, count: int, rng: np.random.Generator, *, opposite: bool = True) -> list[Draw]:
         """Draw the coefficients of all variables from their approximate posterior distribution, ``count`` times.
 
-        One draw is a fit to noisy tables with simulated errors of noise and priors, and with drawn effects of strata,
-        PSUs and units.  With ``opposite``, every second draw reverses the signs of the errors and effects of the draw
-        before, so that the mean of the draws is close to the fit.  Without ``opposite``, all draws have the same
-        effects of strata, PSUs and units.  At the end, the draws are shifted so that their mean equals the fit
+        Return ``count`` draws.  A draw is a tuple with the coefficients of every variable, in sequence.
+
+        For one draw, the models are fitted again, to expected tables with simulated errors of noise and priors, and
+        with drawn effects of strata, PSUs and units.  With ``opposite``, every second draw has the errors of the draw
+        before with opposite signs, and its effects reflected at their mean, so that the mean of the draws is close to
+        the fit.  Without ``opposite``, all draws have the same effects of strata, PSUs and units.  At the end, the
+        draws are shifted so that their mean probabilities equal the probabilities of the fit
         (:func:`~surveysynth.measuring.variable_fit.centred`).
         """
         fits = [*self.variables.values()]
@@ -97,10 +103,10 @@ class JointFit:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rule:
-    """A public edit rule, as text.
+    """A public edit rule: a condition on columns, as text.
 
-    If the rule concerns a later question ``ahead``, a record obeys the rule if it obeys the rule with at least one
-    answer to this question.
+    The rule may concern a later question, ``ahead``.  Then a record obeys the rule if at least one answer to this
+    question would satisfy the condition.
     """
 
     text: str
@@ -118,9 +124,9 @@ class Records:
     frame : DataFrame
         Public columns, and values of the drawn variables.
     codes : dict of str to int array (K,)
-        Cell of the drawn value of each record, by variable.
+        For each drawn variable, the cell of each record's value.
     cells : dict of str to Cells
-        Definition of these cells, by variable.
+        For each drawn variable, the definition of its cells.
     """
 
     cell: Codes
@@ -131,10 +137,10 @@ class Records:
     def with_variable(
         self, variable: Variable, fit: VariableFit, drawn: VariableDraw, rng: Generator, rules: Sequence[Rule] = ()
     ) -> Records:  # fmt: skip
-        """Return the records with drawn values of one more variable.
+        """Draw values of one more variable, and return the records with these values.
 
-        Records that are not asked the question get the last cell.  If a record breaks a rule on the variable and
-        earlier columns, the record's cell is drawn again among the cells that obey the rule.
+        Records that are not asked the question get the last cell.  If a record breaks one of the ``rules``, the
+        record's cell is drawn again among the cells that obey all rules.
         """
         p = fit.probabilities(drawn, self.cell, self.codes)
         code = np.where(variable.cells.asked(self.frame), p.draw(rng), variable.cells.answers)
@@ -142,12 +148,12 @@ class Records:
         return made._obeying(variable, p, rules, rng.spawn(1)[0]) if rules else made
 
     def rules_of(self, variable: Variable, edits: Sequence[str], later: Sequence[Variable]) -> list[Rule]:
-        """Select the edit rules that can be checked when ``variable`` is drawn.
+        """Select the rules in ``edits`` that can be checked when ``variable`` is drawn.
 
-        Such a rule concerns the variable, existing columns, and at most one later variable.  Two kinds of rules with a
-        later variable are left out.  In the first, the existing columns do not show whether the later question is
-        asked.  In the second, the later variable is numeric and the rule has more than one comparison: the bounds of
-        the variable do not show whether some number obeys such a rule.
+        Such a rule concerns the variable, existing columns, and at most one of the ``later`` variables.  A rule with a
+        later variable is left out in two cases.  First, the existing columns do not show whether the later question is
+        asked.  Second, the later variable is numeric and the rule has more than one comparison: the bounds of the
+        variable do not show whether some number obeys such a rule.
         """
         found, known = [], {*self.frame, variable.name}
         for text in edits:
@@ -168,8 +174,8 @@ class Records:
     ) -> tuple[NDArray[np.bool_], pd.Series]:  # fmt: skip
         """Try every answer to the question ``variable`` in each of the records ``which``.
 
-        Return an array (records, answers), which is True for each answer that obeys all rules.  Then return the values
-        of all answers, whether or not they obey the rules, record by record.
+        Return two things: an array (len(which), answers) that is True where the record with this answer obeys all
+        rules, and the values of all tried answers, record by record.
         """
         A = variable.cells.answers
         code = np.tile(np.arange(A), len(which))
@@ -184,10 +190,10 @@ class Records:
         )  # fmt: skip
 
     def broken(self, rules: Sequence[Rule]) -> NDArray[np.bool_]:
-        """Return True for each record that breaks a rule.
+        """Return True (K,) for each record that breaks a rule.
 
-        A rule with a later question is broken if every answer to this question breaks the rule.  A rule on a missing
-        number or on a question that was not asked is not broken.
+        A rule with a later question is broken if every answer to this question breaks the rule.  A rule is not broken
+        if a number in the rule is missing, or if a question in the rule was not asked.
         """
         out = np.zeros(len(self.frame), dtype=bool)
         for rule in rules:
@@ -208,7 +214,7 @@ class Records:
     def _obeying(self, variable: Variable, p: RowProbabilities, rules: Sequence[Rule], rng: Generator) -> Records:
         """Draw a new cell of the variable for each record that breaks a rule, among the cells that obey all rules.
 
-        A record without such a cell keeps its cell.
+        ``p`` are the probabilities of the cells.  If no cell obeys all rules, the record keeps its cell.
         """
         code, A = self.codes[variable.name].copy(), variable.cells.answers
         broken = np.flatnonzero(self.broken(rules) & (code < A))
@@ -222,7 +228,10 @@ class Records:
         return self._with(variable, code, values)
 
     def replaced(self, there: NDArray[np.bool_], others: Records) -> Records:
-        """Replace the drawn variables of the records marked by ``there`` with those of the records ``others``."""
+        """Return the records with new drawn variables where ``there`` (K,) is True.
+
+        ``others`` has one record for each True, in order, with the new variables.
+        """
         frame, codes = self.frame.copy(), {name: code.copy() for name, code in self.codes.items()}
         for name, code in codes.items():
             code[there] = others.codes[name]
@@ -238,10 +247,11 @@ def fit_measurements(
     Parameters
     ----------
     measured : NoisyTables
+        The noisy tables of all variables.
     public : DataFrame
         The public columns of all records.
     edits : sequence of str
-        Edit rules for records.
+        Edit rules that synthetic records must obey.
     earlier : NoisyTables, optional
         Tables of an earlier year from :func:`~surveysynth.measuring.earlier_years.aligned_tables`.
     """
@@ -271,7 +281,10 @@ def _fit(
     measured: NoisyTables, variable: Variable, cells: PublicCells, fits: Mapping[str, VariableFit],
     records: Records | None, rules: Sequence[Rule], past: JointFit | None,
 ) -> VariableFit:  # fmt: skip
-    """Fit one variable, given the fits of the variables before it and the tables of an earlier year."""
+    """Fit one variable.
+
+    ``fits`` are the fits of the variables before it.  ``past`` is the fit of an earlier year, or None.
+    """
     steps, features = dict[str, Codes](), list[Feature]()
     before = None if past is None else past.measured.variable(variable.name)
     for name in variable.parents:
@@ -311,19 +324,19 @@ class _Data:
     expanded : Expanded
         Parts of the public cells.
     x : int array (C,)
-        Number of the combination of the variable's public terms in each public cell.
+        For each public cell, the number of its combination of the variable's own public terms.
     row : int array (K,)
         Row to which each part belongs.
     rows : Rows
         Rows of the model.
     step : dict of str to int array (R,)
-        Step of each row, by term and earlier variable.
+        For each term and each earlier variable, the step of each row.
     cell : dict of str to int array (R,)
-        A cell of each earlier variable that belongs to the row's step.
+        For each earlier variable, a cell that belongs to the row's step.
     observed : list of Observed
-        Noisy counts and sums.
+        The noisy tables of counts and sums.
     totals : list of Total
-        Known sums.
+        Public population totals, if the variable is the weight.
     counted : float
         Sum of the contributions to a count (:mod:`.protected_units`) of the records that are asked the question.
     """
@@ -385,7 +398,7 @@ class _Data:
     def with_year(self, other: _Data) -> tuple[Rows, list[Observed], list[Total], Floats]:
         """Combine the data of this year and of an earlier year (``other``), for one fit to the two years.
 
-        Return the rows of the model, the noisy tables and the known totals of the two years.  Last, return an array
+        Return four things: the rows of the model, the noisy tables, and the known totals of the two years; and an array
         that is 1 for each row of this year and 0 for each row of the earlier year.  The earlier year's tables of
         products of scores are left out.
         """
@@ -413,9 +426,9 @@ class _Data:
 
 
 def _crossed(table: NoisyTable, measured: NoisyTables) -> Feature:
-    """Create the predictors of the interaction of a term and an earlier variable, from a noisy table by the two.
+    """Create the predictors of the interaction of a term and an earlier variable, from a noisy table by both of them.
 
-    The predictors are products of indicators of levels and of groups of the earlier variable's cells.
+    A predictor is the indicator of a level times the indicator of a group of the earlier variable's cells.
     """
     assert table.by is not None and table.by_groups is not None
     term = measured.terms[table.by]
@@ -426,7 +439,7 @@ def _crossed(table: NoisyTable, measured: NoisyTables) -> Feature:
 def _product(table: NoisyTable, measured: NoisyTables) -> Feature:
     """Create the predictors of the interaction of a term and an earlier variable's score, from a table of products.
 
-    The predictors are products of indicators of levels and scores of the earlier variable.
+    A predictor is the indicator of a level times the score of the earlier variable.
     """
     assert table.by is not None and table.by_groups is not None and table.by_scores is not None
     term, kinds = measured.terms[table.by], one_hot(table.by_groups, int(table.by_groups.max()) + 1)
@@ -450,7 +463,8 @@ def _expanded(
 ) -> Expanded:  # fmt: skip
     """Divide the public cells into parts by earlier variables.  Parts that are not asked the question have share 0.
 
-    If edit rules concern the variable (``ruled``), the parts are simulated records.
+    ``steps`` has, for each earlier variable, the step of each of its cells.  If edit rules concern the variable
+    (``ruled``), the parts are simulated records.
     """
     C = len(cells.n)
     if not steps and not ruled and variable.cells.outcome.applies is None:
@@ -476,8 +490,8 @@ def _steps(
     """Return the step of each cell of the earlier variable ``parent`` (G,), and predictors of these steps.
 
     The effect of ``parent`` on ``variable`` differs between steps.  Steps are finer than the groups of the noisy table
-    by ``parent`` (of this year, and of an earlier year in ``before``), because the effect continues to change within
-    the first and the last group.
+    by ``parent``, because the effect continues to change within the first and the last group.  ``before`` is the
+    variable in an earlier year, or None; its groups also divide the steps.
     """
     model, numbers = fit.fit.model, parent.cells.numbers
     p = (fit.is_now(model) * model.records) @ model.probabilities(fit.fit.theta)
@@ -498,7 +512,7 @@ def _steps(
 
 
 def _groups(variable: Variable, parent: str) -> Codes:
-    """Return the group of each cell of ``parent`` in the noisy table of the variable by ``parent``."""
+    """Return the group (G,) of each cell of ``parent`` in the noisy table of ``variable`` by ``parent``."""
     found = next(table.by_groups for table in variable.tables if table.earlier == parent and table.by is None)
     assert found is not None
     return found

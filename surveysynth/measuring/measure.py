@@ -1,8 +1,10 @@
 """The only step that reads confidential values: it counts records and adds noise.
 
-First a histogram of each variable is measured and smoothed.  The smoothed histogram determines groups of cells.  Then
-counts of groups and sums of scores are measured: for outcomes, by formula terms; for the weight, by terms and by
-outcomes; for outcomes and weight, by strata and PSUs.
+To measure a table means to count records by the table's cells and to add noise to each count.  First a histogram of
+each variable is measured and smoothed.  The smoothed histogram determines groups of the variable's cells, which are
+bins of numbers and special values.  Then counts of groups are measured: for outcomes by formula terms, for the weight
+by terms and by outcomes, and for all variables by strata and PSUs.  Sums of scores are measured as well; a score is
+linear in an amount.
 """
 
 from __future__ import annotations
@@ -50,8 +52,8 @@ ROWS = 3_000  # largest number of rows of the model of weights
 class Question:
     """An outcome to measure, with its schema and its formula.
 
-    The formula consists of public terms, earlier outcomes, and products of a term and an earlier outcome.
-    The outcome's share of epsilon is proportional to ``importance``.
+    The formula consists of the public ``terms``, the ``earlier`` outcomes, and ``products`` of a term and an earlier
+    outcome.  The outcome's share of epsilon is proportional to ``importance``.
     """
 
     name: str
@@ -90,11 +92,11 @@ def measure_design(
     predictors : str
         The public predictors of all outcomes, such as ``"region + sex"``.
     terms : list of Term
-        The terms, in this order: those of the predictors, the size of the protected units, strata and PSUs (unless
-        these terms determine them), the protected units.
+        The terms in this order: terms of the predictors; the size of the protected units; strata and PSUs, unless the
+        terms before determine them; the protected units.
     epsilon : float
-        Epsilon of all tables together, for files that differ in one record or protected unit whose outcomes and
-        weight are blanked.  Under Laplace noise, epsilon for replacing these values is at most twice as large.
+        Epsilon of all tables together, if the outcomes and the weight of one record or protected unit are blanked in
+        one of two files.  Under Laplace noise, epsilon for replacing these values is at most twice as large.
     delta : float, optional
         Delta of (epsilon, delta).  If given, the noise is Gaussian.
     population_total : float
@@ -102,7 +104,7 @@ def measure_design(
     weight_bounds : (float, float)
         Public bounds of a weight, as multiples of the mean weight.
     population_totals : mapping of term to float array, optional
-        Public totals of the weights in the levels of a term.
+        For some terms, the public totals of the weights in the levels of the term.
     public_weight : bool
         True if weights are public.  Public weights are not measured.
     unit : str, optional
@@ -204,7 +206,10 @@ def shares(
     budget: TableBudget, outcomes: Sequence[tuple[int, bool, float]], terms: int, levels: int, records: float,
     multiplied: int, *, public_weight: bool,
 ) -> list[dict[str, float]]:  # fmt: skip
-    """Divide the privacy budget between all tables.  For each variable, return the epsilon of one table of each kind.
+    """Divide the privacy budget between all tables.
+
+    For each variable, return a dictionary from kinds of tables, such as "histogram", to the epsilon of one table of the
+    kind.
 
     Parameters
     ----------
@@ -227,8 +232,8 @@ def shares(
     -----
     If sums of scores of an outcome are measured, there are two tables of the outcome by each term: counts and sums.
     Sums of scores of weights correct the fitted population totals by level for the error of smoothing.  Sums of
-    products of scores identify the covariance of weight and outcome in each level.  Both kinds of sums are measured
-    only if their noise is small enough.
+    products of scores identify the covariance of weight and outcome in each level.  Sums of scores of weights and sums
+    of products are measured only if their noise is small enough.
     """
     V = len(outcomes)
 
@@ -272,9 +277,9 @@ def _split(budget: TableBudget, made: Sequence[Mapping[str, tuple[float, int]]])
 def pairs_tell_more(levels: int, size: float, epsilon: float) -> bool:
     """Return True if pairs of records estimate the correlation within levels better than counts by level do.
 
-    ``size`` is the number of records of a level.  The variance of an estimate from size / 2 pairs per level is compared
-    with the variance of an estimate from one count per level.  The count is of the records in one half of the outcome's
-    distribution, and has variance size / 4 before noise.
+    There are ``levels`` levels of ``size`` records each.  The variance of an estimate from size / 2 pairs in each level
+    is compared with the variance of an estimate from one count in each level.  This count is of the records below the
+    median, and has the variance size / 4 before noise.
     """
     noise = discrete_laplace_variance(epsilon)
     from_counts = 2 / levels * ((size / 4 + noise) / (size**2 / 4)) ** 2
@@ -283,10 +288,11 @@ def pairs_tell_more(levels: int, size: float, epsilon: float) -> bool:
 
 
 def pairs_of(level: Codes, rng: np.random.Generator, unit: Codes | None = None) -> tuple[Codes, Codes]:
-    """Draw random pairs of records of the same level.  Return the first and the second record of each pair.
+    """Draw random pairs of records of the same level.
 
-    A record is in at most one pair.  A unit of several records has at most one record in a pair.  If the levels are the
-    units themselves, a unit has at most one pair.
+    Return the positions of the first records of the pairs, and the positions of the second records.  A record is in at
+    most one pair.  If units of several records are protected, a unit has at most one record in all pairs.  If the
+    levels are the units themselves, each unit has at most one pair.
     """
     order = rng.permutation(len(level))
     if unit is not None and unit is not level:
@@ -299,7 +305,10 @@ def pairs_of(level: Codes, rng: np.random.Generator, unit: Codes | None = None) 
 
 
 def histogram_groups(cells: Cells, n: int, epsilon: float) -> Codes:
-    """Group the cells for a histogram.  Bins are merged if noise is large.  Special values remain separate."""
+    """Return the group (G,) of each cell for a histogram of n records with this epsilon.
+
+    Bins are merged if the noise is large.  Each special value is a separate group.
+    """
     numbers = cells.numbers
     many = int(np.clip(n * epsilon / PER_BIN, min(LEAST_BINS, numbers), numbers))
     bins = np.arange(numbers) * many // max(numbers, 1)
@@ -307,14 +316,14 @@ def histogram_groups(cells: Cells, n: int, epsilon: float) -> Codes:
 
 
 def smoothed(table: NoisyTable, cells: Cells, n: float) -> Floats:
-    """Estimate the probabilities of the cells by a smooth fit to a noisy histogram of n records."""
+    """Estimate the probabilities (G,) of the cells by a smooth fit to a noisy histogram of n records."""
     with threadpool_limits(1, "blas"):
         return smooth_histogram(table.sums[0], table.variance, table.groups, cells.numbers, n, cells.tail)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _File:
-    """The confidential file, with settings of the measurement.  The record ``blank`` is not counted, for audits."""
+    """The confidential file and the settings of its noisy tables.  For audits, the record ``blank`` is not counted."""
 
     counter: Counter
     n: int
@@ -325,7 +334,7 @@ class _File:
 
     @property
     def per(self) -> int:
-        """What one whole record adds to a count: 1, or 60 sixtieths if units of several records are protected."""
+        """What one whole record adds to a count: 1, or 60 (sixtieths) if units of several records are protected."""
         return 1 if self.units is None else PARTS
 
     @property
@@ -335,7 +344,7 @@ class _File:
 
     @cached_property
     def counted(self) -> float:
-        """Public sum of the contributions of all records to a count.  It includes the record ``blank``."""
+        """Sum of the contributions of all records to a count, which is public.  It includes the record ``blank``."""
         return float(self.n if self.units is None else self.units.parts.sum() / PARTS)
 
     def sd(self, epsilon: float) -> float:
@@ -343,7 +352,11 @@ class _File:
 
 
 class _Measured:
-    """A variable while it is measured, with its tables and the probabilities from the smoothed histogram."""
+    """A variable whose tables are being measured.
+
+    ``tables`` are its noisy tables so far, and ``p`` (G,) are the probabilities of its cells from the smoothed
+    histogram.
+    """
 
     def __init__(self, name: str, cells: Cells, file: _File) -> None:
         self.name, self.cells, self.file = name, cells, file
@@ -379,9 +392,9 @@ class _Measured:
         self.p = smoothed(self.tables[0], self.cells, self.file.counted)
 
     def groups(self, levels: int, epsilon: float, most: int | None = None) -> Codes:
-        """Choose the groups of the variable's cells for a table with ``levels`` rows.
+        """Return the group (G,) of each of the variable's cells for a table with ``levels`` rows.
 
-        If ``most`` is given, there are at most this many groups of numbers, and no smaller groups in the tails.
+        If ``most`` is given, there are at most about this many groups of numbers, without smaller groups in the tails.
         """
         most, tails = (MOST, TAILS) if most is None else (most, 0)
         most = min(most, max(MOST_CELLS // levels, OF_LEVELS))
@@ -435,7 +448,7 @@ class _Measured:
             self.by(term, epsilon, most=OF_LEVELS)
 
     def pairs(self, term: Term, epsilon: float) -> None:
-        """Measure counts of random pairs of records of the same level: the group of one record by that of the other.
+        """Draw random pairs of records of the same level, and count the pairs by the groups of their two records.
 
         A record, or a unit of several records, is in at most one pair.
         """
@@ -458,7 +471,7 @@ class _Measured:
         return np.concatenate([np.zeros(numbers, dtype=np.intp), 1 + np.arange(len(self.cells) - numbers)])
 
     def scores(self, term: Term, epsilon: float) -> None:
-        """Add a noisy table by the levels of a term: the sum of the scores of amounts, and the count of special values.
+        """Measure, in each level of a term, the sum of the scores of numbers and the count of each special value.
 
         A score is an amount on a scale from -1 to 1.  Special values are zero, missing and heaps.
         """
@@ -466,14 +479,15 @@ class _Measured:
         self.add(epsilon, term.name, self._kinds, term=term, levels=term.levels, scores=scores)
 
     def scores_by(self, levels: int, epsilon: float) -> Codes:
-        """Choose the score of each cell for a table of sums of scores with ``levels`` rows."""
+        """Return the score (G,) of each cell, in thousandths, for a table of sums of scores with ``levels`` rows."""
         assert self.cells.bins is not None
         return cell_scores(self.p, self.cells.bins.means, self.file.n, levels, self.file.sd(epsilon), SCORE_UNIT)
 
     def products(self, term: Term, epsilon: float, earlier: _Measured) -> None:
-        """Measure sums over records of the product of two scores, of this and an earlier variable, by level of a term.
+        """Measure, in each level of a term, the sum over records of a product of two scores.
 
-        Each special value of the earlier variable has the score 1 and a separate sum.
+        One score is of this variable, and the other is of the earlier variable.  Each special value of the earlier
+        variable has the score 1 and a separate sum.
         """
         numbers, special = earlier.cells.numbers, len(earlier.cells) - earlier.cells.numbers
         scores = np.full(len(earlier.cells), SCORE_UNIT) if numbers < 2 else earlier.scores_by(term.levels, epsilon)

@@ -41,21 +41,24 @@ SCORE_UNIT = 1000  # scores are counted in thousandths, so that their sums and t
 class NoisyTable:
     """A noisy table of counts, of sums of scores, or of sums of products of scores.
 
-    The L rows are public levels, groups of an earlier variable, or combinations of a level and a group.  The J columns
-    are groups of the variable's G cells.  In a table of scores, a record adds a score between -1 and 1, which is linear
-    in its amount, instead of 1.  In a table of products, a record adds the product of its scores on two variables.
+    A variable has G cells: bins of numbers, and special values such as "missing".  The J columns of the table are
+    groups of these cells.  The L rows are public levels, groups of an earlier variable, or combinations of a level and
+    a group.  In a table of scores, a record adds a score between -1 and 1 instead of 1.  The score is linear in the
+    record's amount between two quantiles.  In a table of products, a record adds the product of its scores on two
+    variables.
 
     Attributes
     ----------
     by : str or None
-        The term whose levels are the rows.  A histogram and a table by an earlier variable alone have None.
+        The term whose levels are the rows.  None for a histogram and for a table by an earlier variable alone.
     groups : int array (G,)
         Group of each cell of the variable.
     counts : int array (L, J)
         Noisy counts, which can be negative.  Sums of scores are in thousandths.
     epsilon : float
-        Epsilon of the table for blanking the values of a record.  Laplace noise has the scale unit / epsilon.  Gaussian
-        noise has approximately the same variance, and the privacy cost of the table is rho = epsilon^2 / 4.
+        Epsilon of the table, for files that differ by the values of one record, which are blanked in one of them.
+        Laplace noise has the scale unit / epsilon.  Gaussian noise has approximately the same variance, and the privacy
+        cost of the table is rho = epsilon^2 / 4.
     earlier : str, optional
         The earlier variable whose groups are the rows.  If ``by`` is also given, rows are levels crossed with groups.
     by_groups : int array, optional
@@ -90,23 +93,23 @@ class NoisyTable:
 
     @property
     def variance(self) -> float:
-        """Variance of the noise of an entry of :attr:`sums`."""
+        """Variance of the noise of each number in :attr:`sums`."""
         return noise_variance(self.epsilon / self.unit, gaussian=self.gaussian) / self.per**2
 
     @property
     def kind(self) -> str:
-        """Kind of the entries: "counts", sums of "scores", or sums of "products" of two scores."""
+        """What the table contains: "counts", sums of "scores", or sums of "products" of two scores."""
         if self.by_scores is not None:
             return "products"
         return "counts" if self.scores is None else "scores"
 
     @property
     def sums(self) -> Floats:
-        """Noisy counts of records, or noisy sums of scores or products, in units of records (L, J)."""
+        """Noisy counts of records, or noisy sums of scores or products: ``counts`` divided by ``per`` (L, J)."""
         return self.counts / self.per
 
     def first(self, cells: int) -> NoisyTable:
-        """Return the table of the first ``cells`` cells.  No group may contain one of these cells and another cell."""
+        """Return the table of the first ``cells`` cells only.  These cells must make up whole groups."""
         J = int(self.groups[:cells].max()) + 1
         counts = self.counts[:J, :J] if self.pairs else self.counts[:, :J]
         scores = None if self.scores is None else self.scores[:cells]
@@ -114,14 +117,14 @@ class NoisyTable:
 
     @property
     def adds(self) -> Floats:
-        """Amount that a record in each cell adds to each column of the table (G, J)."""
+        """What a record in cell g adds to column j of :attr:`sums`, for all cells and columns (G, J)."""
         indicators = one_hot(self.groups, self.counts.shape[1])
         return indicators if self.scores is None else indicators * self.scores[:, None] / SCORE_UNIT
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Variable:
-    """A measured variable: an outcome or the weight, with its noisy tables.
+    """A confidential variable, which is an outcome or the weight, with its noisy tables.
 
     Attributes
     ----------
@@ -144,14 +147,16 @@ class Variable:
 
     @property
     def answers(self) -> tuple[NoisyTable, ...]:
-        """The noisy tables, without the cell for records that are not asked the question."""
+        """The noisy tables, without the last cell if this cell is for records that are not asked the question."""
         asked = self.cells.answers
         return self.tables if asked == len(self.cells) else tuple(table.first(asked) for table in self.tables)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NoisyTables:
-    """All noisy tables of a file.  Results computed from these tables and from public columns cost no further epsilon.
+    """All noisy tables of a file, with the public facts that are needed to fit models to them.
+
+    Results that are computed from these tables and from public columns cost no further epsilon (post-processing).
 
     Attributes
     ----------
@@ -191,7 +196,7 @@ class NoisyTables:
 
     @property
     def variables(self) -> tuple[Variable, ...]:
-        """All variables, in sequence."""
+        """All variables in sequence: the outcomes, then the weight unless it is public."""
         return self.outcomes if self.weight is None else (*self.outcomes, self.weight)
 
     def variable(self, name: str) -> Variable:
@@ -205,7 +210,7 @@ class NoisyTables:
 
     @property
     def clustered(self) -> bool:
-        """True if tables by strata or PSUs were measured."""
+        """True if there are tables by strata or PSUs."""
         return any(term.drawn and name != self.units for name, term in self.terms.items())
 
     @property
@@ -219,7 +224,10 @@ class NoisyTables:
 
     @cached_property
     def epsilons(self) -> tuple[float, float]:
-        """Epsilon of all tables together, for blanking and for replacing the values of a record (by OpenDP's maps)."""
+        """Epsilon of all tables together: for blanking, and for replacing, the values of a record.
+
+        See :func:`~surveysynth.measuring.table_noise.composed`.
+        """
         return composed([(table.epsilon, table.unit, table.kind != "counts") for table in self.tables], self.delta)
 
     @property
@@ -228,7 +236,7 @@ class NoisyTables:
         return self.epsilons[0]
 
     def as_json(self) -> dict[str, Any]:
-        """Write the tables as JSON.  The levels of records are not included, as they follow from the public columns."""
+        """Return the tables as a JSON document, without the levels of records, which follow from public columns."""
         return {
             "format": FORMAT,
             "noise": NOISE if self.delta is None else GAUSSIAN,
@@ -285,7 +293,9 @@ class NoisyTables:
 
 
 def read_json(document: Mapping[str, Any], public: SurveyDesign) -> NoisyTables:
-    """Read the tables from a document of :meth:`NoisyTables.as_json` and from the public columns of the same file.
+    """Return the tables of a document that :meth:`NoisyTables.as_json` made.
+
+    ``public`` has the public columns of the file that was counted.
 
     Raises
     ------
@@ -315,7 +325,10 @@ def _read(document: Mapping[str, Any], public: SurveyDesign) -> NoisyTables:
 
 
 def tables_from_json(terms: Mapping[str, Term], content: Mapping[str, Any]) -> NoisyTables:
-    """Read the tables from a document of :meth:`NoisyTables.as_json`, given terms with the levels of the records."""
+    """Return the tables of a document that :meth:`NoisyTables.as_json` made.
+
+    ``terms`` are the terms of the tables by name, with the levels of all records.
+    """
     variables = [_read_variable(variable) for variable in content["variables"]]
     weight = variables.pop() if variables[-1].name == WEIGHT else None
     totals = {

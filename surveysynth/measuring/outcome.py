@@ -31,14 +31,14 @@ class Outcome:
     Parameters
     ----------
     bounds : (float, float), optional
-        Lowest and highest value.  A value outside the bounds counts as a value at the nearest bound.
+        Lowest and highest number.  A number outside the bounds counts as a number at the nearest bound.
     levels : sequence, optional
-        All levels of a category.
+        All levels of a categorical outcome.
     zeros : bool
         True if zero is a separate value.  Zero may then lie outside the bounds, and the probability of zero does not
         depend on the probability of numbers near zero.
     missing : {"category"}, optional
-        True if missing values are allowed, as a category.  By default a missing value is an error.
+        ``"category"`` if missing values are allowed and form a category.  By default a missing value is an error.
     whole : bool
         True if values are whole numbers.
     heaps : sequence of float
@@ -46,18 +46,19 @@ class Outcome:
     round : float, optional
         Unit to which synthetic values are rounded.
     applies : str, optional
-        Condition under which the question is asked, such as ``"tenure == 'tenant'"``.  The condition is public, and its
-        columns come before this outcome.  The values of records that do not satisfy the condition are not used.
+        Condition under which the question is asked, such as ``"tenure == 'tenant'"``.  The condition is public.  Its
+        columns are public columns or earlier outcomes.  This outcome's values in records that do not satisfy the
+        condition are not used.
     elsewhere : 0 or str, optional
-        Synthetic value of records of which the question is not asked: 0 for a number, a label for a category.  By
-        default a number is missing, and a category is ``"not applicable"``.
+        Synthetic value in records that are not asked the question: 0 for a numeric outcome, a label for a categorical
+        one.  By default the value is missing or ``"not applicable"``, respectively.
 
     Raises
     ------
     InputError
         Not exactly one of bounds and levels is given.  Bounds are not in order, there are not 2 to 100 distinct levels,
         or heaps are not distinct numbers within the bounds.  ``zeros``, ``whole``, ``heaps`` or ``round`` is given with
-        levels.  ``elsewhere`` is given without ``applies`` or has the wrong type.  Another value is not valid.
+        levels.  ``elsewhere`` is given without ``applies`` or has the wrong type.  Another argument is not valid.
 
     Examples
     --------

@@ -1,7 +1,8 @@
 """Units of several records, such as households, that are protected as a whole.
 
-Each record of a unit with k records contributes min(1, most / k) to a count, rounded down to sixtieths.  A unit
-therefore changes a table by at most ``most`` records.  Counts in sixtieths are whole numbers, as the noise requires.
+``most`` is the largest number of records by which one unit may change a table.  Each record of a unit with k records
+therefore contributes min(1, most / k) to a count, rounded down to sixtieths.  Counts in sixtieths are whole numbers, as
+the noise requires.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Units:
     Attributes
     ----------
     unit_of_record : int array (n,)
-        Unit of each record.
+        Number of each record's unit, from 0.
     most : int
         Largest contribution of one unit to a table, in records.
     """
@@ -43,14 +44,17 @@ class Units:
 
 
 def most_records(unit_of_record: Codes, epsilon: float, *, gaussian: bool = False) -> int:
-    """Choose the largest contribution of a unit, in records, that minimises the variance of a typical count.
+    """Choose ``most``, the number of records that a unit may contribute to a table.
+
+    A large ``most`` needs more noise, and a small one counts fewer records.  The chosen number minimises the relative
+    variance of a count of 2% of the records, by sampling and noise.
 
     Parameters
     ----------
     unit_of_record : int array (n,)
-        Unit of each record.
+        Number of each record's unit, from 0.
     epsilon : float
-        Epsilon of a table.
+        Epsilon of the table, for one unit.
     gaussian : bool
         True if the noise is Gaussian.
     """

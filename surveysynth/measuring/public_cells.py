@@ -1,4 +1,8 @@
-"""Public cells: the combinations of levels of formula terms, strata, PSUs and units that occur in a file."""
+"""Public cells: the combinations of levels of formula terms, strata, PSUs and protected units that occur in a file.
+
+A numeric predictor has steps, which are groups of its values, instead of levels.  A leaf is a level of the finest of
+strata, PSUs and units.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +37,8 @@ class PublicCells:
     Attributes
     ----------
     step : dict of str to int array (C,)
-        Step (level, or finer group of a numeric predictor) of each combination, by term, including strata, PSUs and
-        units.
+        For each term, and for strata, PSUs and units: the step (level, or group of a numeric predictor) of each
+        combination.
     n : int array (C,)
         Number of records of each combination.
     cell_of_record : int array (n,)
@@ -87,7 +91,7 @@ class PublicCells:
         return order[np.repeat(np.cumsum(self.n) - self.n, times) + inside]
 
     def by(self, names: Sequence[str]) -> Codes:
-        """Return the number of each public cell's combination of the named terms (C,)."""
+        """Number the combinations of the terms ``names``, and return the number of each public cell's combination."""
         return combined([np.zeros(len(self.n), dtype=np.intp), *(self.step[name] for name in names)])[1]
 
     @cached_property
@@ -96,24 +100,28 @@ class PublicCells:
         return np.asarray(self.n * (1.0 if self.times is None else self.times), dtype=np.float64)
 
     def mean_of(self, values: Floats, place: Codes) -> Floats:
-        """Average values (C, J) over the records of each group.  ``place`` is the group of each combination (C,)."""
+        """Average ``values`` (C, J) of combinations over the records of each group of combinations: (groups, J).
+
+        ``place`` (C,) is the group of each combination.
+        """
         sums = np.stack([np.bincount(place, self.n * each) for each in values.T], axis=1)
         return np.asarray(sums / np.bincount(place, self.n)[:, None], dtype=np.float64)
 
     def times_of(self, place: Codes) -> Floats | None:
-        """Average the contributions of records to a count (:attr:`times`) over each group of combinations.
+        """Average the contributions of records to a count (:attr:`times`) over each group of combinations: (groups,).
 
-        ``place`` is the group of each combination (C,).  Return None if single records are protected.
+        ``place`` (C,) is the group of each combination.  Return None if single records are protected.
         """
         return None if self.times is None else self.mean_of(self.times[:, None], place)[:, 0]
 
     def cells_of_records(self, terms: Iterable[Term], n: int) -> Codes:
-        """Find the combination of each of n other records, from the terms of these records.
+        """Find the combination (n,) of each of n other records, from the terms of these records.
 
         Raises
         ------
         InputError
-            Some records have a combination that was not measured.
+            Some records have a combination that does not occur in the file of the noisy tables, which therefore say
+            nothing about these records.
         """
         own = len(self.n)
         both = [np.concatenate([step, term.step]) for step, term in zip(self.step.values(), terms, strict=True)]
@@ -126,12 +134,12 @@ class PublicCells:
     def classes(self, effects: Floats, p: Floats) -> tuple[Codes, list[tuple[Codes, Floats]]]:
         """Group the leaves (levels of the finest of strata, PSUs and units) into classes with similar effects.
 
-        The leaves are sorted by the first principal axis of their ``effects`` (L, G), weighted by the cell
-        probabilities ``p`` (G,), and cut into classes.  A class is represented by its leaves, each with its share of
-        the records of the class.  If a class has many leaves, it is represented by leaves at quantiles along the second
-        axis, with equal shares.
+        The leaves are sorted along the first principal axis of their ``effects`` (L, G) on the G cells of a variable.
+        The effects are weighted by the probabilities ``p`` (G,) of the cells.  Then the leaves are cut into at most 5
+        classes.  A class is represented by its leaves, each with its share of the records of the class.  If a class has
+        more than 16 leaves, it is represented by 16 leaves at quantiles along the second axis, with equal shares.
 
-        Return the class of each leaf (L,), and for each class the leaves that represent it, with shares.
+        Return the class (L,) of each leaf and, for each class, a pair: the leaves that represent it, and their shares.
         """
         weight = np.bincount(self.leaf, self.n)
         if len(effects) <= CLASSES:

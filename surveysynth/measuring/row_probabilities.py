@@ -1,4 +1,7 @@
-"""Probabilities of the cells of a variable for many records, stored once for all records with equal predictors."""
+"""Probabilities of a variable's values for many records, stored once for all records with equal predictors.
+
+The values of a variable are grouped into G cells: bins of numbers, and single values such as "missing" or a level.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,14 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RowProbabilities:
-    """Probabilities of the G cells of a variable for n records, which share R rows.
+    """R distributions over the G cells of a variable, and the number of each record's distribution.
 
     Attributes
     ----------
     rows : float array (R, G)
-        Probabilities of the cells.
+        Probabilities of the cells, one distribution in each row.
     record : int array (n,)
-        Row of ``rows`` for each record.
+        For each of n records, the row of ``rows`` with the record's distribution.
     """
 
     rows: Floats
@@ -28,11 +31,15 @@ class RowProbabilities:
 
     @classmethod
     def one_by_one(cls, p: Floats) -> RowProbabilities:
-        """Store the probabilities p (n, G) of n records, each in a row of its own."""
+        """Store the probabilities ``p`` (n, G) of n records, one row for each record."""
         return cls(p, np.arange(len(p)))
 
     def draw(self, rng: np.random.Generator) -> Codes:
-        """Draw a cell for each record by inversion, so that equal random numbers give similar draws."""
+        """Draw the cell (n,) of each record from the record's distribution.
+
+        The distribution function is inverted, so that the same ``rng`` gives similar cells if probabilities change
+        little.
+        """
         R, G = self.rows.shape
         ends = np.cumsum(self.rows, axis=1) + np.arange(R)[:, None]  # rows one after another, each of length 1
         position = np.searchsorted(ends.ravel(), rng.random(len(self.record)) + self.record, side="right")
@@ -40,9 +47,9 @@ class RowProbabilities:
         return np.clip(found, 0, G - 1)
 
     def mean(self, values: Floats) -> Floats:
-        """Return the expected value for each record.  ``values`` has a value for each cell (G,)."""
+        """Return the expected value (n,) of each record, where ``values`` (G,) has the value of each cell."""
         return np.asarray((self.rows @ values)[self.record])
 
     def subset(self, records: Codes) -> Floats:
-        """Return the probabilities of the cells for selected records, one row for each."""
+        """Return the probabilities of the cells for selected records: (len(records), G)."""
         return np.asarray(self.rows[self.record[records]])

@@ -6,6 +6,9 @@ Kamath & Steinke 2020).  For many tables, Gaussian noise is smaller.  Its standa
 root of the number of tables, while the standard deviation of Laplace noise grows with the number.  The epsilon of a
 table with Gaussian noise is the epsilon of Laplace noise with the same variance, 2 / epsilon^2.  The rho of the table
 is then epsilon^2 / 4.
+
+Neighbouring files differ by the confidential values of one record, or of one protected unit of several records.  These
+values are replaced by other values, or they are blanked, so that the record is in no cell of any table.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ class TableBudget:
     epsilon : float
         Epsilon for blanking the values of a record.
     delta : float, optional
-        If given, the noise is Gaussian.
+        Delta of (epsilon, delta).  If given, the noise is Gaussian.
     """
 
     epsilon: float
@@ -42,12 +45,12 @@ class TableBudget:
 
     @property
     def gaussian(self) -> bool:
-        """True if noise is Gaussian."""
+        """True if the noise is Gaussian."""
         return self.delta is not None
 
     @cached_property
     def rho(self) -> float:
-        """The rho of zero-concentrated differential privacy that OpenDP's map turns into (epsilon, delta).
+        """The rho of zero-concentrated differential privacy for which OpenDP's conversion gives (epsilon, delta).
 
         Proposition 1.3 of Bun & Steinke (2016), epsilon = rho + 2 sqrt(rho log(1 / delta)), would give a smaller rho.
         """
@@ -78,7 +81,7 @@ class TableBudget:
 
 
 def noise_variance(epsilon: float, *, gaussian: bool) -> float:
-    """Return the variance of the noise of a count with sensitivity 1."""
+    """Return the variance of the noise of a count with this epsilon and sensitivity 1."""
     if not gaussian:
         return discrete_laplace_variance(epsilon)
     sd = _gaussian_scale(epsilon)
@@ -89,7 +92,11 @@ def noise_variance(epsilon: float, *, gaussian: bool) -> float:
 
 
 def simulated_noise(rng: np.random.Generator, epsilon: float, size: int, *, gaussian: bool) -> Counts:
-    """Simulate the noise of a table by numpy, for refits and tests.  This noise must not protect a file."""
+    """Simulate ``size`` noise values of a table with this epsilon and sensitivity 1.
+
+    The values are for refits and tests.  They must not protect a file, because numpy's generator is not
+    cryptographically secure.
+    """
     if not gaussian:
         return discrete_laplace(rng, epsilon, size)
     sd = _gaussian_scale(epsilon)
@@ -115,7 +122,7 @@ def discrete_laplace_variance(epsilon: float) -> float:
 
 
 def discrete_laplace(rng: np.random.Generator, epsilon: float, size: int) -> Counts:
-    """Simulate integer Laplace noise of scale 1 / epsilon by numpy.  This noise must not protect a file."""
+    """Simulate ``size`` values of integer Laplace noise of scale 1 / epsilon (see :func:`simulated_noise`)."""
     stop = -np.expm1(-epsilon)
     return rng.geometric(stop, size) - rng.geometric(stop, size)
 
@@ -132,7 +139,7 @@ def noisy(
     epsilon : float
         Epsilon of the table for blanking the values of a record.
     unit : int
-        Largest contribution of a protected record or unit.
+        Largest contribution of a protected record, or of a protected unit of several records.
     gaussian : bool
         True if the noise is Gaussian instead of Laplace.
     rng : numpy.random.Generator, optional
@@ -145,18 +152,19 @@ def noisy(
 
 
 def composed(parts: Sequence[tuple[float, int, bool]], delta: float | None = None) -> tuple[float, float]:
-    """Compute epsilon of all tables together, for blanking and for replacing the values of a record.
+    """Compute two epsilons of all tables together: for blanking, and for replacing, the values of a record.
 
-    Blanking removes a record from one cell of every table.  Replacing moves a record from one cell to another, which is
-    an L1 distance of 2 and an L2 distance of the root of 2.  A score can change within one cell from the lowest to the
-    highest value, and then both distances are 2.
+    Both are computed by OpenDP.  Blanking removes a record from one cell of every table.  Replacing moves a record from
+    one cell of a table to another, which is an L1 distance of 2 and an L2 distance of the root of 2.  A score can
+    change within one cell from the lowest to the highest value, and then both distances are 2.
 
     Parameters
     ----------
     parts : sequence of (float, int, bool)
-        For each table its epsilon, the largest contribution of a record, and True for sums of scores or products.
+        For each table: its epsilon; the largest contribution of a record or unit; True if the table has sums of scores
+        or of products.
     delta : float, optional
-        Delta of (epsilon, delta), for Gaussian noise.
+        Delta of (epsilon, delta).  If given, the noise is Gaussian.
     """
     dp, space = _opendp(gaussian=delta is not None)
     total = []
@@ -185,7 +193,7 @@ def _gaussian(epsilon: float) -> Any:
 
 
 def _up_to(rho: float, delta: float) -> float:
-    """Return the epsilon at ``delta`` that follows from zero-concentrated differential privacy with rho."""
+    """Return the epsilon at ``delta`` that follows from zero-concentrated differential privacy with parameter rho."""
     dp, space = _opendp(gaussian=True)
     one = dp.m.make_gaussian(*space, scale=float((2 * rho) ** -0.5))
     return float(dp.c.make_zCDP_to_approxDP(one).map(1.0).epsilon(delta))

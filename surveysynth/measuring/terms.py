@@ -1,4 +1,4 @@
-"""Terms of a formula as public levels.  Records are counted by these levels, and have effects by level in models."""
+"""Terms of a formula as public levels.  Tables count records by level, and models have effects of levels."""
 
 from __future__ import annotations
 
@@ -81,14 +81,15 @@ def terms_of(
 ) -> list[Term]:  # fmt: skip
     """Create the terms of a right-hand side, including main effects of interactions, and the terms of the design.
 
-    The terms of the formula come first.  If the sizes of protected units differ, the size is the next term.  With
-    ``grouped``, strata and PSUs follow, unless the formula determines them.  The protected units come last.
+    The terms of the formula come first.  If ``unit``, the column of the protected units, is given and the sizes of the
+    units differ, the size is the next term.  With ``grouped``, strata and PSUs follow, unless the columns of the
+    formula determine them.  The protected units come last.
 
     Raises
     ------
     InputError
-        A term is not a column, ``C(column)`` or a product of these.  A predictor or the unit has a missing value.  An
-        interaction contains a number.
+        A term is not a column, ``C(column)`` or a product of these, so that it has no levels.  A predictor or the unit
+        has a missing value.  An interaction contains a numeric column with many values.
     """
     wanted = columns_of_terms(predictors)
     single = {column for columns in wanted for column in columns}
@@ -114,7 +115,14 @@ def term_names(predictors: str) -> tuple[str, ...]:
 class RightHandSide:
     """The right-hand side of an outcome's formula, in three parts.
 
-    These are a formula of public terms, earlier outcomes, and products of public columns and an earlier outcome.
+    Attributes
+    ----------
+    public : str
+        Formula of the public terms; "1" if there are none.
+    earlier : tuple of str
+        Earlier outcomes.
+    products : tuple of (tuple of str, str)
+        For each product of public columns and an earlier outcome, the public columns and the outcome.
     """
 
     public: str
@@ -125,7 +133,8 @@ class RightHandSide:
 def split_terms(predictors: str, earlier: Collection[str]) -> RightHandSide:
     """Split a right-hand side into public terms, earlier outcomes, and products of a public term and an outcome.
 
-    Raise InputError for a product of two earlier outcomes.
+    ``earlier`` has the names of all earlier outcomes.  Raise InputError for a product of two earlier outcomes, because
+    no table is counted for it.
     """
     public, found = dict[str, None](), dict[str, None]()
     products = dict[tuple[tuple[str, ...], str], None]()
@@ -146,12 +155,12 @@ def split_terms(predictors: str, earlier: Collection[str]) -> RightHandSide:
 
 
 def _written(factor: Factor) -> str:
-    """Return a factor as it stands in a formula, with backticks around a column whose name has blanks or signs."""
+    """Return a factor as text of a formula: backticks enclose column names that have blanks or special characters."""
     return quoted(factor.expr, [factor.expr]) if factor.eval_method == Factor.EvalMethod.LOOKUP else factor.expr
 
 
 def columns_of_terms(predictors: str) -> list[tuple[str, ...]]:
-    """List the columns of each term, including main effects of interactions.  a:b and b:a are the same term."""
+    """List the columns of each term, including main effects of interactions.  The terms a:b and b:a are the same."""
     named = [_columns(term.factors) for term in _products(predictors)]
     found = dict[frozenset[str], tuple[str, ...]]()
     for each in [*((column,) for columns in named for column in columns), *named]:
@@ -160,7 +169,7 @@ def columns_of_terms(predictors: str) -> list[tuple[str, ...]]:
 
 
 def design_terms(design: SurveyDesign, columns: Iterable[str]) -> list[Term]:
-    """Create the terms for strata and PSUs.  A term that the columns of a formula determine is left out."""
+    """Create the terms for strata and PSUs, except a term whose levels are determined by ``columns`` of a formula."""
     groups = groups_of(design, [*columns])
     if groups is None:
         return []
@@ -179,9 +188,10 @@ def unit_name(unit: str) -> str:
 
 
 def unit_term(design: SurveyDesign, unit: str) -> Term:
-    """Create the term of the protected units.  Raise InputError for missing values.
+    """Create the term of the protected units, which are the values of the column ``unit``.
 
-    If units are PSUs, the same label in different strata or parent units means different units.
+    If this column is a column of PSUs, the same label in different strata or in different larger sampling units means
+    different units.  Raise InputError if the column has missing values.
     """
     missing = design.column(unit).isna()
     if missing.any():
@@ -205,10 +215,10 @@ def _grouped(design: SurveyDesign, name: str, columns: list[str]) -> Term:
 
 
 def public_cells(terms: Iterable[Term], n: int) -> tuple[Codes, Codes, Codes]:
-    """Find the combinations of the steps of terms that occur in a file.
+    """Find the combinations of the steps of terms that occur in a file of n records.
 
-    Return the steps of each combination (combinations, terms), the combination of each record (n,), and the number of
-    records of each combination.
+    Return three arrays: the steps of each combination (combinations, terms), the combination of each record (n,), and
+    the number of records of each combination (combinations,).
     """
     steps = [term.step for term in terms]
     if not steps:
@@ -263,7 +273,7 @@ def _number(column: str, values: Floats) -> Term:
 
 
 def _cuts(values: Floats, groups: int) -> Floats:
-    """Return the quantiles at which a public column is cut into groups.  Equal values are in the same group."""
+    """Return the quantiles that cut values into at most ``groups`` groups.  Equal values are in the same group."""
     cuts = np.unique(np.quantile(values, np.arange(1, groups) / groups))
     return cuts[cuts > values.min()]
 
@@ -279,9 +289,10 @@ def _crossed(terms: Sequence[Term]) -> Term:
 
 
 def combined(codes: Sequence[Codes]) -> tuple[Codes, Codes]:
-    """Number the combinations of codes that occur.
+    """Number the combinations of codes that occur in n records.  ``codes`` has several arrays (n,).
 
-    Return the first record of each combination, and the number of each record's combination.
+    Return two arrays: the position of the first record of each combination, and the number of each record's combination
+    (n,).
     """
     found = np.zeros_like(codes[0])
     for code in codes:

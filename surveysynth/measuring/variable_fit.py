@@ -1,7 +1,8 @@
 """Fit of one variable to its noisy tables: effects of formula terms, then effects of strata, PSUs and units.
 
-Shapes: C public cells and L leaves (:mod:`.public_cells`), K parts of public cells (:mod:`.expanded`), R rows of the
-model, G cells of a variable.
+Shapes: C public cells (:mod:`.public_cells`), K parts of public cells (:mod:`.expanded`), L leaves (levels of the
+finest of strata, PSUs and units), R rows of the model (records in the same row have the same distribution), and G cells
+of a variable (bins of numbers and special values).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Coefficients = tuple[Floats, ...]  # for strata, PSUs and units, an array (level
 class Feature:
     """The predictors of one effect: A features of each of S steps, possibly times J scores of an earlier variable.
 
-    A step is a group of the values of a term or of an earlier variable.
+    A step is a group of the values of a term or of an earlier variable, which is called the source.
 
     Attributes
     ----------
@@ -57,9 +58,9 @@ class Feature:
     score: Floats | None = None
 
     def rows(self, step: Codes, cell: Codes | None) -> Floats:
-        """Compute the predictors in R rows of a model: (R, A J).
+        """Compute the predictors in R rows of a model: (R, A), or (R, A J) with scores.
 
-        ``step`` is each row's step, and ``cell`` is each row's cell of the variable ``times``.
+        ``step`` (R,) is each row's step of the source, and ``cell`` (R,) is each row's cell of the variable ``times``.
         """
         z = self.by_step[step]
         if cell is None or self.score is None:
@@ -80,9 +81,9 @@ class VariableFit:
     row : int array (K,)
         Row of the model to which each part belongs.
     x : int array (C,)
-        Number of the combination of the variable's public terms in each public cell.
+        For each public cell, the number of its combination of the variable's own public terms.
     steps : dict of str to int array (G,)
-        Step of each cell, by earlier variable.
+        For each earlier variable, the step of each of that variable's cells.
     features : sequence of Feature
         Predictors of each effect, except for the effect that is the same for all records.
     base : TableModel
@@ -94,7 +95,7 @@ class VariableFit:
     past : int
         Number of counts of an earlier year in the fit.
     effects : dict of str to LevelEffects
-        Effects of strata, PSUs and units, by term.
+        For each of strata, PSUs and units that have effects: the effects of all levels.
     """
 
     cells: PublicCells
@@ -110,9 +111,10 @@ class VariableFit:
     past: int = 0
 
     def changes(self, coefficients: Coefficients) -> Floats | None:
-        """Compute the effects on the log probabilities in each stratum, PSU or unit (L, G).
+        """Sum the effects of strata, PSUs and units on the log probabilities of cells, for each leaf: (L, G).
 
-        Return None if there are no effects.
+        ``coefficients`` has an array (levels, coefficients) for each of strata, PSUs and units.  Return None if there
+        are no effects.
         """
         if not self.effects:
             return None
@@ -121,22 +123,25 @@ class VariableFit:
 
     @property
     def mean_levels(self) -> Coefficients:
-        """The most probable effects of strata, PSUs and units."""
+        """The most probable coefficients of strata, PSUs and units."""
         return tuple(effect.mean for effect in self.effects.values())
 
     def drawn_levels(self, rng: np.random.Generator) -> Coefficients:
-        """Draw effects of strata, PSUs and units from their posterior distribution."""
+        """Draw coefficients of strata, PSUs and units from their posterior distribution."""
         return tuple(effect.draw(rng) for effect in self.effects.values())
 
     def opposite(self, coefficients: Coefficients) -> Coefficients:
-        """Return effects of strata, PSUs and units that lie opposite the given ones, on the other side of their mean.
+        """Reflect coefficients of strata, PSUs and units at their mean: 2 mean - coefficients.
 
-        They are as probable as the given effects.
+        The result is as probable as the given coefficients.
         """
         return tuple(2 * mean - b for mean, b in zip(self.mean_levels, coefficients, strict=True))
 
     def model(self, coefficients: Coefficients) -> TableModel:
-        """Build the model with given effects of strata, PSUs and units, which are grouped into classes."""
+        """Build the model with given coefficients of strata, PSUs and units.
+
+        Leaves with similar effects are grouped into classes, so that the model has few rows.
+        """
         changes = self.changes(coefficients)
         if changes is None:
             return self.fit.model
@@ -167,10 +172,11 @@ class VariableFit:
         return np.maximum(self.base.probabilities(self.fit.theta), LEAST)
 
     def _mean_effects(self, changes: Floats, members: Sequence[tuple[Codes, Floats]]) -> Floats:
-        """Compute the mean effect of each class of strata, PSUs or units on the log probabilities: (R, classes, G).
+        """Compute the mean effect of each class of leaves on the log probabilities: (R, classes, G).
 
-        ``members`` has the strata, PSUs or units that represent a class, and their shares.  With the mean effect, the
-        probabilities of a row of the model are the mean over these members.
+        ``changes`` (L, G) are the effects of the leaves.  ``members`` has, for each class, the leaves that represent
+        the class and their shares.  With the mean effect of a class, the probabilities of a row of the model are the
+        weighted means of the probabilities with the effects of these leaves.
         """
         p = self._without_levels
         out, every = np.empty((len(p), len(members), p.shape[1])), np.zeros(len(p), dtype=np.intp)
@@ -180,17 +186,18 @@ class VariableFit:
         return out
 
     def draw(self, by: Perturbation, coefficients: Coefficients) -> Floats:
-        """Draw the coefficients of the formula's terms.
+        """Draw the coefficients of the formula's terms: fit the model again, to tables with simulated errors.
 
-        ``by`` holds simulated errors of tables and priors, ``coefficients`` the effects of strata, PSUs and units.
+        ``by`` has the simulated errors of tables and priors.  ``coefficients`` are the coefficients of strata, PSUs and
+        units.
         """
         return draw(self.fit, by, self.model(coefficients) if self.effects else None)
 
     def level_rows(self, theta: Floats) -> LevelRows:
         """Compute cell probabilities and numbers of records without effects of strata, PSUs and units.
 
-        The rows of the result are the parts of public cells (see :mod:`.expanded`), each with its stratum, PSU or unit.
-        ``theta`` has the coefficients of the formula's terms.
+        The rows of the result are the K parts of public cells, and the level of a row is its leaf.  ``theta`` has the
+        coefficients of the formula's terms.
         """
         cell = self.expanded.cell
         records = self.cells.counted[cell] * self.expanded.share
@@ -198,7 +205,7 @@ class VariableFit:
         return LevelRows(self.base.probabilities(theta)[self.row], records, self.cells.leaf[cell], leaves)
 
     def with_levels(self, variable: Variable) -> VariableFit:
-        """Return the fit with effects of strata, PSUs and units, if tables of these were measured."""
+        """Return the fit with effects of strata, PSUs and units, if ``variable`` has tables by these."""
         tables = {table.by: table for table in variable.answers if table.by in self.cells.levels}
         made, response = self, Response(self.p, variable.cells.numbers)
         for turn in range(PASSES if tables else 0):
@@ -223,13 +230,13 @@ class VariableFit:
         return made
 
     def most_probable(self) -> LevelRows:
-        """Compute cell probabilities of all parts, with the most probable effects of strata, PSUs and units."""
+        """Compute cell probabilities of the K parts, with the most probable effects of strata, PSUs and units."""
         rows = self.level_rows(self.fit.theta)
         changes = self.changes(self.mean_levels)
         return rows if changes is None else rows.tilted(changes)
 
     def margin(self, drawn: VariableDraw) -> Floats:
-        """Compute the expected count of this year's records in each cell (G,), under a draw."""
+        """Compute the expected count of this year's records in each cell (G,), with the coefficients of a draw."""
         if (changes := self.changes(drawn.levels)) is not None:
             every = self.level_rows(drawn.theta).tilted(changes)
             return np.asarray(every.records @ every.p)
@@ -237,7 +244,7 @@ class VariableFit:
         return np.asarray((self.is_now(model) * model.counted) @ model.probabilities(drawn.theta))
 
     def margin_of_fit(self) -> Floats:
-        """Compute the expected count of this year's records in each cell (G,), under the fit."""
+        """Compute the expected count of this year's records in each cell (G,), with the fitted coefficients."""
         if not self.effects:
             return self.margin(VariableDraw(self.fit.theta, ()))
         model = self.fit.model
@@ -253,15 +260,16 @@ class VariableFit:
         return np.asarray(model.unit < len(model.n) - (len(self.base.n) - self.cells_now))
 
     def probabilities(self, drawn: VariableDraw, cell: Codes, code: Mapping[str, Codes]) -> RowProbabilities:
-        """Compute the probabilities of the cells for each record.
+        """Compute the probabilities of the variable's cells for each of n records.
 
         Parameters
         ----------
         drawn : VariableDraw
+            Coefficients of all effects.
         cell : int array (n,)
             Public cell of each record.
         code : dict of str to int array (n,)
-            Cell of each record, by earlier variable.
+            For each earlier variable, the cell of each record.
         """
         scored = {feature.times for feature in self.features if feature.times is not None}
         alike = [self.x[cell], *(code[name] if name in scored else at[code[name]] for name, at in self.steps.items())]
@@ -295,7 +303,8 @@ class VariableDraw:
 def perturbation(variable: Variable, made: VariableFit, rng: np.random.Generator) -> Perturbation:
     """Simulate the errors of one draw: new noise for each table, and normal errors of known totals and priors.
 
-    The errors of the tables of an earlier year include sampling errors as well as noise.
+    ``made`` is the fit of the variable.  The errors of the tables of an earlier year include sampling errors as well as
+    noise.
     """
     fit = made.fit
     counted = [
@@ -333,5 +342,5 @@ def centred(fit: VariableFit, draws: Sequence[VariableDraw]) -> list[VariableDra
 
 
 def term_tables(variable: Variable) -> list[NoisyTable]:
-    """List the histogram and the tables by formula terms and earlier variables, without tables by strata and PSUs."""
+    """List the histogram and the tables by formula terms and by earlier variables: all but those by strata and PSUs."""
     return [table for table in variable.answers if table.by is None or table.by in variable.terms]

@@ -1,1 +1,1 @@
-"""Plans: all entries that define a release, their file, and the accuracy to expect of the release."""
+"""Plans: all settings that define a release, the file that holds them, and the accuracy to expect of the release."""

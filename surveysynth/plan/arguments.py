@@ -1,4 +1,7 @@
-"""Model, mechanism, risk, release rule and policy of a plan, as Python objects."""
+"""Conversion of a plan's entries to Python objects: model, mechanism, measure of risk, release rule and policy.
+
+An entry is a named value in a section of the plan; its full name is "section.name", such as "privacy.epsilon".
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ SET_BY_POLICY = (
 def synthesizer_of(settings: Settings, folder: Path) -> Synthesizer:
     """Return the model of a plan.  Paths in the plan are relative to ``folder``.
 
-    InputError if the plan has an entry that this model does not have.
+    Raise InputError if the plan has an entry that has no effect on this model.
     """
     entries, name = settings.model, settings.model.name
     assert name is not None and entries.formula is not None  # ensured by choose and lacking
@@ -84,14 +87,17 @@ def synthesizer_of(settings: Settings, folder: Path) -> Synthesizer:
 
 
 def _refuse_sequence_entries(settings: Settings) -> None:
-    """Refuse entries for several models in sequence, if there is only one model (InputError)."""
+    """Raise InputError for entries that need several models in sequence; it is called if there is only one model."""
     names = "edits.applies", "edits.elsewhere"
     if stray := [name for name in names if settings[name] is not None]:
         raise InputError(f"{', '.join(stray)}: only with model.later")
 
 
 def _later(later: LaterModel, given: dict[str, Any], bounds: Any) -> Synthesizer:
-    """Return a later model of a sequence, with those options of the first model that later models can have."""
+    """Return a later model of a sequence.
+
+    ``given`` are the options of the first model; the later model takes over those that it also has.
+    """
     listed = MODELS[later.name]
     outcomes, predictors = sides(later.formula)
     if len(outcomes) != 1:
@@ -110,7 +116,10 @@ def _later(later: LaterModel, given: dict[str, Any], bounds: Any) -> Synthesizer
 
 
 def mechanism_of(settings: Settings) -> Mechanism:
-    """Return the mechanism of a plan.  Raise InputError if the plan has an entry that the mechanism does not have."""
+    """Return the mechanism of a plan.
+
+    Raise InputError if the plan has an entry that has no effect under this mechanism.
+    """
     privacy = settings.privacy
     assert privacy.mechanism is not None  # ensured by choose
     mechanism, name = in_plans()[privacy.mechanism]
@@ -129,7 +138,7 @@ def mechanism_of(settings: Settings) -> Mechanism:
 
 
 def _risk(settings: Settings) -> Risk:
-    """Return the measure of risk of a plan.  Raise InputError if there are entries for another measure."""
+    """Return the measure of risk of a plan.  Raise InputError for entries that have no effect on this measure."""
     privacy = settings.privacy
     name = privacy.risk or "lipschitz"
     ruled = privacy.max_risk is not None  # a release rule uses the entries on the intruder, too
@@ -145,7 +154,10 @@ def _risk(settings: Settings) -> Risk:
 
 
 def rule_of(settings: Settings) -> IdentificationRule | None:
-    """Return the rule that releases must pass, or None.  Errors are those of :class:`IdentificationRule`."""
+    """Return the rule that limits the identification risks of a release, or None if the plan has no limit.
+
+    Errors are raised as by :class:`IdentificationRule`.
+    """
     privacy = settings.privacy
     if privacy.max_risk is None:
         return None
@@ -153,7 +165,10 @@ def rule_of(settings: Settings) -> IdentificationRule | None:
 
 
 def policy_of(settings: Settings, folder: Path) -> Policy | None:
-    """Return the policy of a plan, or None.  Raise InputError if the plan has entries that the policy sets."""
+    """Return the policy that a plan names, or None.
+
+    A policy fixes the model, epsilon, the mechanism and m.  Raise InputError if the plan has entries for these as well.
+    """
     if settings.privacy.policy is None:
         return None
     plain = Settings.empty()
@@ -166,7 +181,7 @@ def policy_of(settings: Settings, folder: Path) -> Policy | None:
 
 
 def _ball(settings: Settings) -> dict[str, Any]:
-    """Return the size of the balls around true values, as arguments of a measure of risk that counts in balls."""
+    """Return arguments of a measure of risk or a rule: which synthetic values count as near to a true value."""
     privacy = settings.privacy
     if privacy.absolute and privacy.radius is None:
         raise InputError("privacy.absolute needs privacy.radius, in the unit of the outcome")
@@ -182,10 +197,10 @@ def _refuse_stray(settings: Settings, names: tuple[str, ...], needed: str) -> No
 
 
 def by_of(settings: Settings, model: Synthesizer) -> list[str] | None:
-    """Return the variables that classify the published tables.
+    """Return the variables by which tables are published, or None if the plan names none.
 
-    InputError if one is neither a predictor nor a categorical outcome: the release would not preserve relations with
-    such a variable.
+    Raise InputError if a variable is neither a predictor nor a categorical outcome, because the release would not
+    preserve relations with such a variable.
     """
     for name in settings.tables.by or ():
         if name not in (*model.predictor_columns, *model.categorical):
@@ -196,10 +211,10 @@ def by_of(settings: Settings, model: Synthesizer) -> list[str] | None:
 
 
 def print_of(settings: Settings, model: Synthesizer, folder: Path) -> tuple[Symbols, Wording]:
-    """Return the symbols for the quality of estimates, and the words of the printed tables.
+    """Return two things: the symbols for the quality of estimates, and the words of the printed tables.
 
-    InputError if symbols or words are not valid, units of measurement are given for columns that are not outcomes, or
-    the statistics of the tables are wrong.
+    Raise InputError if symbols or words are not valid, units of measurement are given for columns that are not
+    outcomes, or the statistics of the tables are wrong.
     """
     tables = settings.tables
     statistics = tables.statistic or ["count", "mean", "proportion"]  # the defaults of Release.tables
@@ -214,14 +229,14 @@ def print_of(settings: Settings, model: Synthesizer, folder: Path) -> tuple[Symb
 
 
 def accepted_of(settings: Settings) -> list[str]:
-    """Return the names by which a plan accepts failed diagnostics and too little information."""
+    """Return what the plan accepts by name: failed diagnostics, and "information" if too little of it is kept."""
     return [name for name in settings.release.accept or () if name != CONFIRMED]
 
 
 def check_formulas(settings: Settings, columns: Sequence[str]) -> None:
-    """Refuse formulas that cannot be parsed, or that name columns that the file does not have (InputError).
+    """Raise InputError for formulas that cannot be parsed, or that name columns that the file does not have.
 
-    If names of columns have blanks or signs, the message shows the formula with backticks.
+    If names of columns have blanks or special characters, the message shows the formula with backticks around them.
     """
     if settings.privacy.policy is not None:  # the policy sets the model
         return
@@ -240,7 +255,7 @@ def check_formulas(settings: Settings, columns: Sequence[str]) -> None:
 
 
 def _formula_fault(formula: str, columns: Sequence[str]) -> str:
-    """Return what is wrong with a formula for a file with these columns.  The text is empty if nothing is wrong."""
+    """Return a text on what is wrong with a formula for a file with these columns, or an empty text."""
     try:
         outcomes, predictors = sides(formula)
         names = [*(category(outcome) or outcome for outcome in outcomes)]
@@ -254,7 +269,10 @@ def _formula_fault(formula: str, columns: Sequence[str]) -> str:
 
 
 def sides(formula: str) -> tuple[list[str], str]:
-    """Return the outcomes and the predictors of a formula.  Raise InputError if there are no predictors."""
+    """Return the outcomes of a formula as a list, and its predictors as text.
+
+    Raise InputError if there are no predictors.
+    """
     outcome, predictors = sides_of(formula, "")
     if not predictors:
         raise InputError(f"model.formula = {formula!r}: write outcome ~ predictors, as 'income ~ region + sex'")

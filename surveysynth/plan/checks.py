@@ -1,4 +1,4 @@
-"""Checks of a plan against its file, and against the release that it replaces."""
+"""Checks of a plan against the confidential file, and against the release that the new release replaces."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ SUPERSEDES = (
 )
 
 def refuse_labelled(design: SurveyDesign, settings: Settings, model: Synthesizer, *, in_memory: bool) -> None:
-    """Refuse a file if numeric columns of the model have labelled numbers, such as -9 for "refused" (InputError).
+    """Raise InputError if numeric columns of the model have labelled numbers, such as -9 for "refused".
 
-    The message asks which of these numbers stand for missing values.  The answer belongs in the plan or, if the design
-    is in memory, in the call that read the file.
+    If these numbers stand for missing values, the model must not use them as amounts.  The message asks which of them
+    do.  The answer belongs in the plan or, if the design was given in memory (``in_memory``), in the call that read the
+    file.
     """
     labelled = design.select([]).attrs.get(LABELLED, {})
     used = [*model.numeric, *numeric_predictors(design, model.predictors, model.outcomes)]
@@ -51,14 +52,20 @@ def refuse_labelled(design: SurveyDesign, settings: Settings, model: Synthesizer
 
 
 def refuse_far_total(design: SurveyDesign, settings: Settings) -> None:
-    """Refuse a population total that the survey weights contradict, unless the plan accepts it."""
+    """Raise InputError if the population total is far from the sum of the survey weights, unless the plan accepts it.
+
+    The plan accepts it by "population_total" in ``release.accept``.  A total far from the sum is likely to be an error.
+    """
     total, accepted = settings.privacy.population_total, settings.release.accept or ()
     if CONFIRMED not in accepted:
         refuse_far(checked_total(total, design), design)
 
 
 def superseded(settings: Settings, folder: Path) -> tuple[list[str], dict[str, Any]]:
-    """Return sentences and facts on the earlier release that this release replaces, and the sum of the two epsilons."""
+    """Return sentences for the report, and facts for the manifest, on the earlier release that this one replaces.
+
+    Both contain the sum of the two epsilons.  Both are empty if the plan names no earlier release.
+    """
     if settings.release.supersedes is None:
         return [], {}
     place = folder / settings.release.supersedes

@@ -1,4 +1,7 @@
-"""Defaults of a plan, which are chosen from public facts and other entries, never from confidential values."""
+"""Defaults of a plan.  They are chosen from public facts and other entries, never from confidential values.
+
+An entry is a named value in a section of the plan; its full name is "section.name", such as "privacy.epsilon".
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,9 @@ PER_COLUMN = 50  # with at least this many records per column of predictors a fl
 
 
 def choose(settings: Settings, facts: PublicFacts, folder: Path) -> tuple[Settings, dict[str, str]]:
-    """Choose the entries that are not given, except public facts, which only the agency knows.
+    """Choose values for entries that are not given, such as the model, the mechanism and m.
+
+    Public facts, such as bounds and population totals, are not chosen, because only the agency knows them.
 
     Parameters
     ----------
@@ -44,12 +49,12 @@ def choose(settings: Settings, facts: PublicFacts, folder: Path) -> tuple[Settin
     settings : Settings
         The entries, including those that were chosen.
     reasons : dict of str to str
-        The reason for each chosen entry.
+        The reason for each chosen entry, by full name of the entry.
 
     Raises
     ------
     InputError
-        A formula cannot be parsed or names unknown columns, or there are entries that the mechanism does not have.
+        A formula cannot be parsed or names unknown columns, or an entry has no effect under the plan's mechanism.
     """
     reasons: dict[str, str] = {}
     design = facts.design
@@ -101,9 +106,9 @@ def choose(settings: Settings, facts: PublicFacts, folder: Path) -> tuple[Settin
 
 
 def lacking(settings: Settings, *, at_hand: bool) -> dict[str, str]:
-    """Return the entries of the plan that the agency must still fill in, each with a text on what to enter.
+    """Return the entries that the agency must still fill in: full name of the entry, and a text on what to enter.
 
-    If ``at_hand``, the design is in memory, and the plan needs no path of the confidential file.
+    If ``at_hand``, the design is in memory, so that the plan needs no path of the confidential file.
     """
     privacy, out = settings.privacy, {}
     if settings.survey.file is None and not at_hand:
@@ -141,7 +146,7 @@ def _mechanism_for(model: Synthesizer) -> tuple[str, str]:
 
 
 def _model(settings: Settings, folder: Path) -> Synthesizer:
-    """Return the plan's model without transform and scale.  Only the model's columns and options are used."""
+    """Return the plan's model without transform and scale, to find out its columns and options."""
     bare: dict[str, Any] = {"model.transform": None, "model.scale": None}
     if "bounds" in _takes(settings) and settings.privacy.bounds is None:
         bare["privacy.bounds"] = (0.0, 1.0)
@@ -149,7 +154,7 @@ def _model(settings: Settings, folder: Path) -> Synthesizer:
 
 
 def categorical_of(settings: Settings, folder: Path) -> tuple[str, ...]:
-    """Return the names of the outcomes that are categories."""
+    """Return the names of the categorical outcomes of the plan's model."""
     return _model(settings, folder).categorical
 
 

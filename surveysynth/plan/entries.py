@@ -1,4 +1,8 @@
-"""The entries of a plan: given in a call, read from a file, drafted or chosen, and written to a file."""
+"""The entries of a plan: given in a call, read from a file, drafted or chosen, and written to a file.
+
+An entry is a named value in a section of the plan, such as epsilon in the section [privacy]; its full name is
+"privacy.epsilon".  A role is what a column stands for in the survey design, such as weights or strata.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,7 @@ GUESSED = "guessed from the column's name or label: is it that?"
 
 
 class PlanEntries:
-    """A plan without its checks and releases: see :class:`surveysynth.Plan`."""
+    """The entries of a plan, with methods to read, change and write them.  :class:`surveysynth.Plan` adds the rest."""
 
     settings: Settings
     reasons: dict[str, str]
@@ -96,7 +100,7 @@ class PlanEntries:
         path : str or Path
             The TOML file.  Paths in the file are relative to the folder of the file.
         set : mapping of "section.entry" to value, optional
-            Values that replace values in the file, as with ``--set privacy.epsilon=3``.
+            Values that replace the values in the file: ``{"privacy.epsilon": 3}``.
 
         Raises
         ------
@@ -117,11 +121,12 @@ class PlanEntries:
         file : str or Path
             The confidential file.
         set : mapping of "section.entry" to value, optional
-            Entries by their full names.
+            Entries by their full names: ``{"privacy.epsilon": 3}``.
         guess : bool
             True if the roles that are not given are guessed.  Guesses need to be reviewed.
         **entries
-            Entries by their names in the plan's file: ``formula="income ~ region"``, ...  Others are to be filled in.
+            Entries by their names in the plan's file: ``formula="income ~ region"``.  The entries that must still be
+            filled in are in ``lacking``.
 
         Raises
         ------
@@ -177,7 +182,7 @@ class PlanEntries:
     def set(self, **entries: Any) -> Self:
         """Return a plan with other values of some entries: ``plan.set(epsilon=3)``.
 
-        Defaults are chosen again.  All other entries keep the values that were given.
+        Entries that were chosen and not given are chosen again.  All other entries keep their values.
 
         Parameters
         ----------
@@ -193,7 +198,7 @@ class PlanEntries:
         ------
         InputError
             An entry is unknown, its value is of the wrong kind, or the entry is about reading a file although the
-            design is in memory.
+            design was given in memory.
 
         Examples
         --------
@@ -212,7 +217,7 @@ class PlanEntries:
         return plan
 
     def _refuse_file_entries(self, asked: Mapping[str, Any]) -> None:
-        """Refuse entries on how a file is read, if the design is in memory (InputError)."""
+        """Raise InputError for entries on how a file is read, if the design was given and no file is read."""
         stray = [entry for entry in asked if entry.startswith(("survey.", "columns"))]
         if self._in_memory and stray:
             raise InputError(
@@ -221,7 +226,7 @@ class PlanEntries:
             )
 
     def _design_under(self, settings: Settings) -> SurveyDesign | None:
-        """Return the design under other settings, or None if these settings require that the file is read again."""
+        """Return the design for other settings, or None if the file must be read again under these settings."""
         if self._in_memory and self._design is not None:
             return self._design.labelled(settings.tables.labels or {})
         before, after = ((s.survey, s.columns, s.tables.labels) for s in (self.settings, settings))
@@ -248,7 +253,23 @@ class PlanEntries:
         return self._design
 
     def public_facts(self, settings: Settings) -> PublicFacts:
-        """Return the public facts about the file under these settings, which may declare levels of columns."""
+        """Return the public facts about the file.
+
+        Parameters
+        ----------
+        settings : Settings
+            Entries of a plan of this file.  They may declare levels of categorical columns.
+
+        Returns
+        -------
+        PublicFacts
+            The design, and sentences on records that are not synthesized.
+
+        Raises
+        ------
+        InputError
+            The plan names no file, or the file cannot be read.
+        """
         declared = having_levels(self._read_design(settings), settings.privacy.levels or {})
         design, _, left_out = to_synthesize(declared)
         return PublicFacts(design, tuple(left_out))
@@ -304,10 +325,10 @@ class PlanEntries:
 def _drafted_design(
     settings: Settings, design_of: Callable[..., SurveyDesign], *, guessed: bool
 ) -> tuple[Settings, SurveyDesign]:
-    """Return the settings and the design of a draft.
+    """Return the settings and the design of a draft.  ``design_of`` makes the design from roles of columns.
 
-    If roles were ``guessed``, replicate weights are tried as full weights, and then as factors by which the survey
-    weight is multiplied.  If both fail, the replicate weights are left out.
+    If the replicate weights were ``guessed``, they are tried as full weights, and then as factors by which the survey
+    weight is multiplied.  If both fail, they are left out.
     """
     if guessed:
         for further in ({}, {"survey.combined": False}):
@@ -323,10 +344,10 @@ def _drafted_design(
 def _full_names(
     settings: Settings, entries: Mapping[str, Any], called: Callable[..., Any], name: str
 ) -> dict[str, Any]:
-    """Return entries by their full names "section.entry", given short names such as "epsilon".
+    """Return ``entries``, which have short names such as "epsilon", by full name.
 
-    InputError if a name is unknown.  The message names the function ``name``, and suggests entries and arguments of
-    ``called``.
+    Raise InputError if a name is unknown.  The message begins with the name of the function that the user called,
+    ``name``, and suggests entries and arguments of this function, ``called``.
     """
     places = {entry.partition(".")[2]: entry for entry, _ in settings.items() if entry.partition(".")[0] not in BY_NAME}
     places |= {name: name for name in BY_NAME}

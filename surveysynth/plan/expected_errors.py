@@ -1,8 +1,9 @@
 """Expected standard errors of a strict release (from noisy tables), computed by releases of made-up files.
 
-A made-up file has the public columns and the design of the survey.  Its outcomes and weights are drawn from the
-declarations alone.  Noisy tables, a release and tables of estimates are made from the made-up file as they will be from
-the survey, so that the standard errors include every step of the release.
+A made-up file has the public columns and the design of the survey.  Its outcomes and weights are random numbers that
+agree with the declared bounds and levels, and do not depend on confidential values.  Noisy tables, a release and tables
+of estimates are made from the made-up file as they will be from the survey, so that the standard errors include every
+step of the release.  This release of a made-up file is called a rehearsal.
 """
 
 from __future__ import annotations
@@ -80,15 +81,16 @@ def expected_errors(
     by : str or list of str, optional
         Predictors by which tables will be made.
     m : int
-        Number of data sets.
+        Number of synthetic data sets of the release.
 
     Returns
     -------
     pandas.DataFrame
-        One row for each cell: ``<by...>, statistic, ratio, cv``.  ``ratio`` is the standard error of the release
-        divided by the standard error of the sample, and ``cv`` is the standard error of the release divided by the
-        estimate.  ``ratio`` and ``cv`` are computed from made-up files.  With several outcomes the column ``outcome``
-        comes before ``statistic``.
+        One row for each cell and statistic, with the columns of ``by``, then ``statistic``, ``ratio`` and ``cv``.  The
+        cells are the combinations of levels of ``by``, their margins and the total.  ``ratio`` is the standard error in
+        the release divided by the standard error in the sample.  ``cv`` is the standard error in the release divided by
+        the estimate.  Both come from made-up files.  With several outcomes, the column ``outcome`` is before
+        ``statistic``.  With categorical outcomes, the column ``category`` is after it.
 
     Raises
     ------
@@ -114,16 +116,18 @@ def expected_errors(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rehearsal:
-    """The release of one made-up file.
+    """The accuracy of the release of one made-up file.
 
     Attributes
     ----------
     cells : pandas.DataFrame
-        One row for each cell: ``<by...>, (outcome,) statistic, (category,) own, released, estimate``.  ``own`` and
-        ``released`` are the squared standard errors of the made-up file and of its release.
+        One row for each estimate.  The first columns are the variables of the tables, ``outcome`` if there are several,
+        ``statistic``, and ``category`` for categorical outcomes.  Then come ``own``, the squared standard error in the
+        made-up file, ``released``, the squared standard error in its release, and ``estimate``, the estimate of the
+        release.
     shares : pandas.DataFrame
-        One row for each noisy table: ``variable, by, kind, share``.  ``share`` is the table's share of the privacy
-        budget: of epsilon, or of rho under Gaussian noise.
+        One row for each noisy table, with the columns ``variable``, ``by``, ``kind`` and ``share``.  ``share`` is the
+        table's share of the privacy budget: of epsilon, or of rho under Gaussian noise.
     """
 
     cells: pd.DataFrame
@@ -134,17 +138,20 @@ def rehearsals(
     design: SurveyDesign, formula: Formulas, *, by: str | Sequence[str] | None = None, m: int = 20,
     public_term: str | None = None, least: int = 1, **given: Any,
 ) -> Iterator[Rehearsal]:  # fmt: skip
-    """Check the arguments of :func:`expected_errors`, and return an iterator that releases one made-up file at a time.
+    """Check the arguments of :func:`expected_errors`, and return an iterator over rehearsals.
+
+    A rehearsal is the release of a made-up file.  It is made when the iterator reaches it.
 
     Parameters
     ----------
     design, formula, by, m, **given
         See :func:`expected_errors`.
     public_term : str, optional
-        A term of the formula.  The population totals of its levels are public, and are those of each made-up file.  The
-        files are the same as without this argument, so that the difference in accuracy is what the totals are worth.
+        A term of the formula, whose population totals by level are treated as public; each rehearsal uses the totals of
+        its made-up file.  The made-up files are the same as without this argument, so that the difference in accuracy
+        is due to the totals.
     least : int
-        Least number of made-up files.
+        Smallest number of rehearsals.  There are at least 4 for one outcome, and 2 for two outcomes.
 
     Raises
     ------
@@ -173,7 +180,10 @@ def rehearsals(
 
 
 def pooled(found: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the ratios and coefficients of variation of :func:`expected_errors`, given the cells of rehearsals."""
+    """Return the table of :func:`expected_errors`, given the ``cells`` of all rehearsals.
+
+    Variances are averaged over rehearsals before ratios and coefficients of variation are computed.
+    """
     keys = [c for c in found[0] if c not in ("own", "released", "estimate")]
     squares = pd.concat(found).groupby(keys, sort=False, observed=True, dropna=False).mean()
     # ratios of mean squares, because the standard error of one small sample is often unusual
@@ -183,17 +193,19 @@ def pooled(found: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def typical_ratios(errors: pd.DataFrame) -> dict[str, float]:
-    """Return the root mean square of the ratios of standard errors over all cells, by statistic."""
+    """Return, for each statistic, the root mean square over all cells of ``ratio`` in :func:`expected_errors`."""
     squares = (errors["ratio"] ** 2).groupby(errors["statistic"], sort=False).mean() ** 0.5
     return {str(statistic): float(ratio) for statistic, ratio in squares.items()}
 
 
 def clear_change(before: Sequence[pd.DataFrame], after: Sequence[pd.DataFrame], statistic: str) -> bool:
-    """Return True if the ratios of standard errors of a statistic differ between two lists of rehearsals beyond chance.
+    """Return True if the standard errors of a statistic differ significantly between two plans of a release.
 
-    Rehearsal r of the one list and rehearsal r of the other are of the same made-up file.  The mean over cells of the
-    log of the ratio of variances is one number for each file; their mean is compared with 0 by a t test at level
-    ``BY_CHANCE``.  Cells that have no error in either list are left out.  Errors that become 0 are a clear change.
+    ``before`` and ``after`` have the ``cells`` of rehearsals of the two plans; rehearsals at the same position are of
+    the same made-up file.  For each file, the mean over cells of log(variance after / variance before) is computed.
+    The mean of these numbers over files is compared with 0 by a t test at the 1% level.  Cells with a variance of 0 in
+    either plan are left out.  If no cell is left, the result is True if a variance before was positive.  With a single
+    file there is no test, and the result is False.
     """
     changes = []
     for first, second in zip(before, after, strict=False):
@@ -210,7 +222,10 @@ def clear_change(before: Sequence[pd.DataFrame], after: Sequence[pd.DataFrame], 
 
 
 def _made_up(request: StrictRequest, terms: Sequence[Term], run: int) -> SurveyDesign:
-    """Return the public columns with made-up outcomes and, unless they are public, made-up weights."""
+    """Return the survey's design with made-up outcomes and, unless weights are public, made-up weights.
+
+    ``terms`` are the terms whose levels have effects on these, and ``run`` is the seed.
+    """
     design, rng = request.design, np.random.default_rng(run)
     frame, columns = design.frame, dict[str, Any]()
     for name, each in request.schema.items():
@@ -225,7 +240,7 @@ def _made_up(request: StrictRequest, terms: Sequence[Term], run: int) -> SurveyD
 
 
 def _raked(w: Floats, terms: Sequence[Term], totals: Mapping[str, Floats]) -> Floats:
-    """Scale weights to the public totals of levels, one term after the other, as often as ``RAKED`` says."""
+    """Rake weights to the public ``totals`` of the levels of terms, in 20 rounds."""
     levels = {term.name: term.level for term in terms}
     for name in [*totals] * RAKED:
         level, total = levels[name], totals[name]
@@ -234,7 +249,7 @@ def _raked(w: Floats, terms: Sequence[Term], totals: Mapping[str, Floats]) -> Fl
 
 
 def _shares(measured: Measurements) -> pd.DataFrame:
-    """Return each noisy table's share of the privacy budget."""
+    """Return each noisy table's share of the privacy budget (:attr:`Rehearsal.shares`)."""
     tables = pd.DataFrame(
         [
             (variable.name, " x ".join(filter(None, (table.by, table.earlier))), table.kind, table.epsilon)
@@ -247,7 +262,10 @@ def _shares(measured: Measurements) -> pd.DataFrame:
 
 
 def _compared(made: SurveyDesign, measured: Measurements, names: list[str], m: int, seed: int) -> pd.DataFrame:
-    """Release a made-up file.  Return each estimate with its variances in the release and in the made-up file."""
+    """Release the made-up file ``made`` from its noisy tables ``measured``, and return :attr:`Rehearsal.cells`.
+
+    ``names`` are the variables of the tables.
+    """
     release, found = measured.release(m, seed=seed), []
     for name in release.outcomes:
         cells = _cells(made, release, name, names)
@@ -258,7 +276,11 @@ def _compared(made: SurveyDesign, measured: Measurements, names: list[str], m: i
 
 
 def _cells(made: SurveyDesign, release: Release, name: str, names: list[str]) -> pd.DataFrame:
-    """Return each estimate of one outcome, with its variances in the release and in the made-up file."""
+    """Return the estimates of the outcome ``name``, with their variances in the release and in the made-up file.
+
+    ``names`` are the variables of the tables.  Estimates without an error in the file, and the total count, are left
+    out.
+    """
     categorical = name in release.categorical
     statistics = ["proportion"] if categorical else ["count", "mean"]
     released = release.tables(names, outcome=name, statistic=statistics)
@@ -273,7 +295,7 @@ def _cells(made: SurveyDesign, release: Release, name: str, names: list[str]) ->
 
 
 def _shifted(terms: Sequence[Term], n: int, rng: np.random.Generator, sd: float) -> Floats:
-    """Draw n normal values with effects of the levels of every term, and a standard deviation of approximately sd."""
+    """Draw n normal numbers with effects of the levels of every term, and a standard deviation of about ``sd``."""
     z = rng.standard_normal(n)
     for term in terms:
         effect = np.linspace(-1.5, 1.5, term.levels) if term.levels > 1 else np.zeros(1)
@@ -283,7 +305,7 @@ def _shifted(terms: Sequence[Term], n: int, rng: np.random.Generator, sd: float)
 
 
 def _values(schema: Outcome, terms: Sequence[Term], n: int, rng: np.random.Generator) -> pd.Series:
-    """Draw n values that agree with the declaration of an outcome."""
+    """Draw n values that agree with the declaration of an outcome and depend on the levels of terms."""
     if schema.levels is not None:
         score = _shifted(terms, n, rng, 1.0)
         cuts = np.quantile(score, np.arange(1, len(schema.levels)) / len(schema.levels))

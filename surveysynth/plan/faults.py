@@ -1,4 +1,8 @@
-"""Messages on wrong entries of a plan.  A message names the entry and says what is allowed."""
+"""Messages on wrong entries of a plan.  A message names the entry and says what is allowed.
+
+An entry is a named value in a section of the plan; its full name is "section.name", such as "privacy.epsilon".  Its
+place is the sequence of these names, such as ("privacy", "bounds", 1) for the second number in a list.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,7 @@ REMOVED = {  # entries of plans of version 0.2, and what to write instead
 
 
 def removed_entries(plan: Mapping[str, Any]) -> list[str]:
-    """Return texts that say what to change in a plan of version 0.2."""
+    """Return a text for each entry of version 0.2 in the plan that no longer exists: what to write instead."""
     return [line for entry, line in REMOVED.items() if _is_there(plan, entry)]
 
 
@@ -48,10 +52,10 @@ def _is_there(plan: Mapping[str, Any], entry: str) -> bool:
 
 
 def faults(errors: Sequence[Any], plan: Mapping[str, Any]) -> dict[str, str]:
-    """Turn pydantic's errors into messages, by name of the wrong entry.
+    """Convert pydantic's errors to messages.  Return the message for each wrong entry, by full name of the entry.
 
-    If an entry permits several kinds of values, pydantic has an error for each kind.  The message is about the kind
-    that fits best.
+    If an entry permits several types of values, pydantic has an error for each type.  The message is about the type
+    that fits best.  ``plan`` has the entries of each section, as read from the file.
     """
     found: dict[Place, list[Any]] = {}
     for error in errors:
@@ -61,9 +65,9 @@ def faults(errors: Sequence[Any], plan: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _place(error: Any, plan: Any) -> Place:
-    """Return where in the plan an error of pydantic is: the names of section and entry, and positions in lists.
+    """Return the place of an error of pydantic: the names of section and entry, and positions in lists.
 
-    The kinds of values that pydantic tried are left out.
+    pydantic's location also has the types of values that it tried, which are left out.
     """
     place: list[int | str] = []
     for part in error["loc"]:
@@ -81,12 +85,12 @@ def _within(place: Place, outer: Place) -> bool:
 
 
 def _entry(place: Place) -> str:
-    """Join the parts of ``place`` to the name of an entry, such as "privacy.bounds, number 2" (counted from 1)."""
+    """Return the full name of the entry at a place, such as "privacy.bounds, number 2" (counted from 1)."""
     return "".join(f", number {part + 1}" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
 
 
 def _message(place: Place, errors: Sequence[Any]) -> str:
-    """Return the message on an entry.  The message may show values of the plan, because a plan is public."""
+    """Return the message on the entry at a place.  It may show the entry's value, because a plan is public."""
     kinds = [error for error in errors if error["type"].endswith("_type") or error["type"] == "literal_error"]
     right_kind = [error for error in errors if error not in kinds] or errors
     error, fields = right_kind[0], _fields(place[:-1])
@@ -115,7 +119,7 @@ def _message(place: Place, errors: Sequence[Any]) -> str:
 
 
 def _fields(place: Place) -> Mapping[str, Any]:
-    """Return the permitted entries of the plan's section that ``place`` names, such as ("privacy",).
+    """Return pydantic's fields of the section at a place such as ("privacy",), by name.
 
     The result is empty if there is no such section.
     """

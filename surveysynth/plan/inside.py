@@ -1,4 +1,7 @@
-"""An examination of the confidential values before a release.  The findings are for the agency alone."""
+"""An examination of the confidential values before a release.
+
+The findings are for the agency alone, because no noise is added to them.
+"""
 
 from __future__ import annotations
 
@@ -47,10 +50,23 @@ def look_inside(
 ) -> list[str]:  # fmt: skip
     """Return sentences on confidential values that could spoil a release, for the agency alone.
 
-    These are missing values, undeclared levels, frequent single values (heaps), values outside the bounds, skew
-    residuals, outcomes correlated with the size of PSUs or units, and large expected coefficients of variation.
-    ``ratio`` is the expected standard error of the release divided by the standard error of the file.  If a fit to
-    records would be refused, the only sentence says why.
+    The sentences are on missing values, undeclared levels, frequent single values (heaps), values outside the bounds,
+    residuals with large skewness or kurtosis, outcomes correlated with the size of PSUs or units, and expected
+    coefficients of variation.  For a fit to records with tuned privacy weights, there is also a sentence on the share
+    of information that they keep.  If a fit to records would be refused, the only sentence says why.
+
+    Parameters
+    ----------
+    settings : Settings
+        All entries of the plan.
+    design, model, mechanism
+        The confidential file, the plan's model and its mechanism.
+    by : list of str
+        Variables of the published tables.
+    ratio : float or None
+        Expected standard error in the release divided by the standard error in the file, or None if unknown.
+    schema : mapping of str to Outcome
+        For each declared outcome, its declaration.
     """
     found, fitted = list[str](), mechanism.fits_records
     if isinstance(mechanism, RecordMechanism):
@@ -69,7 +85,7 @@ def look_inside(
 
 
 def _refusal(settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: RecordMechanism) -> list[str]:
-    """Return a list with a sentence on why the file would be refused, or an empty list."""
+    """Return a list with one sentence on why a release would be refused, or an empty list."""
     try:
         file, _, _ = without_missing(design, model)
         total = check_total(settings.privacy.population_total, file)
@@ -84,7 +100,10 @@ def _refusal(settings: Settings, design: SurveyDesign, model: Synthesizer, mecha
 def _information(
     settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: RecordMechanism
 ) -> list[str]:
-    """Fit with c1 tuned to epsilon, and return a sentence on the share of information that privacy weights keep."""
+    """Fit with privacy weights tuned to epsilon, and return a sentence on the share of information that they keep.
+
+    The list is empty if the mechanism does not tune the scale of privacy weights.
+    """
     privacy = settings.privacy
     if not mechanism.tunes_c1:
         return []
@@ -104,7 +123,7 @@ def _value_findings(
 ) -> list[str]:  # fmt: skip
     """Return sentences on an outcome's values outside the bounds.
 
-    With ``scaled`` (the model has a transform), there are also sentences on missing values, zeros and frequent values.
+    If the model has a transform (``scaled``), there are also sentences on missing values, zeros and frequent values.
     """
     y = design.numeric(outcome)
     there, found = y[np.isfinite(y)], list[str]()
@@ -179,7 +198,7 @@ def _residual_findings(settings: Settings, design: SurveyDesign, model: Synthesi
 
 
 def _size_findings(settings: Settings, design: SurveyDesign, outcome: str) -> list[str]:
-    """Return sentences on clear rank correlations between the outcome and the sizes of PSUs or units."""
+    """Return sentences on significant rank correlations between an outcome's mean in PSUs, or units, and their size."""
     found, y = list[str](), design.numeric(outcome)
     groups = {"PSUs": list(design.psu_names[:1]), "units": as_list(settings.privacy.unit)}
     for what, columns in groups.items():
@@ -201,9 +220,10 @@ def _size_findings(settings: Settings, design: SurveyDesign, outcome: str) -> li
 
 
 def _cell_findings(design: SurveyDesign, outcome: str, by: list[str], ratio: float | None) -> list[str]:
-    """Return a sentence on expected coefficients of variation of means.
+    """Return a sentence on the expected coefficients of variation of the outcome's means in cells of ``by``.
 
-    These are the file's coefficients times ``ratio``, the expected ratio of standard errors of release and file.
+    These are the file's coefficients times ``ratio``, the expected standard error in the release divided by the
+    standard error in the file.
     """
     if ratio is None or np.isnan(design.numeric(outcome)).any():
         return []

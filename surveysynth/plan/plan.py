@@ -1,8 +1,10 @@
 """A plan: all entries that define a release, chosen and explained before confidential values are read.
 
-``Plan(design, "income ~ region + sex", ...)`` or ``Plan.read("plan.toml")`` makes a plan.  ``check()`` tells what is
-published unchanged, expected standard errors, time and warnings, and spends no budget.  ``release()`` makes the
-release, and ``write()`` writes its files.
+An entry is a named value in a section of the plan, such as epsilon in the section [privacy]; its full name is
+"privacy.epsilon".  ``Plan(design, "income ~ region + sex", ...)`` or ``Plan.read("plan.toml")`` makes a plan.
+``check()`` reports what is published unchanged, expected standard errors, time and warnings, and spends no budget.
+``release()`` makes the release, and ``write()`` writes its files.  A plan may name a ledger, which is a file that adds
+up the epsilon spent on a survey.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from .strict import is_strict, model_of, synthesis_arguments
 
 @dataclass(frozen=True, repr=False)
 class Asked:
-    """The results of the checks of a plan, with a function that makes the release.
+    """What the checks of a plan return: all that is needed to make the release.
 
     Attributes
     ----------
@@ -50,9 +52,9 @@ class Asked:
     derived : dict of str to function
         For each derived column, a function that computes the column from a frame.
     notes : list of str
-        Sentences of the report on the earlier release that this release replaces.
+        Sentences for the report, on the earlier release that this release replaces.
     supersedes : dict
-        Facts of the manifest on the earlier release that this release replaces.
+        Facts for the manifest, on the earlier release that this release replaces.
     """
 
     model: Synthesizer
@@ -66,9 +68,10 @@ class Asked:
 class Plan(PlanEntries):
     """A plan of a release: what will be released, how it is protected, and what accuracy to expect.
 
-    Entries that are not given are chosen from public facts and other entries alone: the model (by the declared kind of
-    the outcome), the mechanism, the scale, m and the prior.  ``print(plan)`` shows the choices and what to expect.
-    Nothing is released and no budget is spent before :meth:`release`.
+    Some entries that are not given are chosen: the model (by the declared kind of the outcome), the mechanism, the
+    scale, m and the prior.  They are chosen from public facts and other entries, so that the choice reveals nothing
+    confidential.  ``print(plan)`` shows the choices and what to expect.  Nothing is released and no budget is spent
+    before :meth:`release`.
 
     Parameters
     ----------
@@ -82,13 +85,13 @@ class Plan(PlanEntries):
         Budget of the whole release.
     population_total : float or mapping of stratum to float, optional
         Public number of population units.
-    bounds : (float, float) or mapping of outcome to such, optional
-        Public lowest and highest outcome.
+    bounds : (float, float) or mapping of outcome to (float, float), optional
+        Public lowest and highest value of the outcomes.
     levels : mapping of outcome to list of levels, optional
-        All levels of categorical outcomes.  Levels are published.  A categorical column declares its levels by its
-        type.
+        All levels of categorical outcomes.  Levels are published.  The levels of a column of pandas' categorical type
+        need not be given.
     kind : {"amount", "count", "share"}
-        Kind of the outcomes.  It is declared and not guessed, since a guess would reveal something about the file.
+        Kind of the outcomes.  It is declared and not guessed, because a guess would depend on confidential values.
     m : int, optional
         Number of synthetic data sets.
     mechanism : {"strict", "pseudo-posterior", "weighted-e", "censored", "censored-weighted"}, optional
@@ -174,8 +177,8 @@ class Plan(PlanEntries):
         ----------
         enter : bool
             True if the release is entered in the plan's ledger now.  Otherwise :meth:`write` enters the release when
-            all files are on the disk; do not look at the release before.  A strict release, which is drawn from noisy
-            tables, is always entered when noise is added.
+            all files are on the disk.  Do not look at the release before it is entered: once it is seen, its epsilon is
+            spent.  A strict release, which is drawn from noisy tables, is always entered when noise is added.
         seed : int, optional
             Seed for tests only.  A seeded release is marked "not for publication".
 
@@ -198,9 +201,9 @@ class Plan(PlanEntries):
         return finished if strict else finished.entered(ledger if enter else None)
 
     def _checked(self, ledger: Ledger | None, seed: int | None, *, charged: bool = False) -> Asked:
-        """Check the plan.  One error lists everything that is wrong.
+        """Check the plan, and return what is needed to make the release.  One error lists everything that is wrong.
 
-        If ``charged``, the ledger is charged when the release is made, not when the release is written.
+        If ``charged``, the release's epsilon is entered in the ledger as soon as the release is made.
         """
         wrong, settings = Obstacles(), self.settings
         others = wrong.check(superseded, settings, self._folder)
@@ -228,7 +231,10 @@ class Plan(PlanEntries):
         return dict(check_derived(rules, self.design.select(columns).reset_index(drop=True)))
 
     def _prepared(self, ledger: Ledger | None, seed: int | None) -> Callable[[], Release]:
-        """Check the arguments of the release, and return a function that makes the release."""
+        """Check the arguments of the release, and return a function that makes the release.
+
+        That function enters the release's epsilon in ``ledger``, if this is not None.
+        """
         settings = self.settings
         given = synthesis_arguments(settings, self.design, self._folder) if is_strict(settings) else self._fitting() | {
             "debias": bool(settings.release.debias), "accept_diagnostics": accepted_of(settings),
@@ -312,7 +318,8 @@ class Plan(PlanEntries):
     def privacy_cost(self, *, seed: int | None = None) -> PrivacyCost | pd.DataFrame:
         """Compute the privacy cost of the plan's epsilon or c1 by a dry run of the fit.  Nothing is released.
 
-        If the plan has neither epsilon nor c1, the result is a table for several values of epsilon and m.
+        The scale of the privacy weights is c1.  If the plan has neither epsilon nor c1, the result is a table for
+        several values of epsilon and m.
 
         Parameters
         ----------
@@ -349,7 +356,9 @@ class Plan(PlanEntries):
         )  # fmt: skip
 
     def policy(self, source: str, *, seed: int | None = None) -> Policy:
-        """Make a policy from this plan and its historical file.  The policy protects releases of later files.
+        """Make a policy for releases of later files, from this plan and the plan's file, which is a historical file.
+
+        A policy fixes the model, epsilon, the mechanism and m before a later file is read.
 
         Parameters
         ----------
@@ -418,7 +427,7 @@ class Plan(PlanEntries):
 
     @property
     def statistics(self) -> dict[str, Any]:
-        """Which statistics the published tables have, as arguments of :meth:`Release.tables`."""
+        """The statistics of the published tables, as keyword arguments of :meth:`Release.tables`."""
         tables = self.settings.tables
         options = {"quantiles": tables.quantiles, "poverty_line": tables.poverty_line}
         return {"statistic": tables.statistic} | {name: value for name, value in options.items() if value}
@@ -439,7 +448,7 @@ class Plan(PlanEntries):
         return self._folder / self.settings.release.folder if folder is None else as_path(folder, "folder")
 
     def check_place(self, folder: str | Path | None = None, *, overwrite: bool = False) -> None:
-        """Refuse a folder to which the release could not be written, before anything is spent.
+        """Raise an error if the release could not be written to the folder, before any epsilon is spent.
 
         Parameters
         ----------
@@ -451,7 +460,10 @@ class Plan(PlanEntries):
         Raises
         ------
         InputError
-            The release could not be written to the folder.
+            The folder exists and may not be replaced or is no release, it cannot be written, or an earlier run for this
+            folder was entered in the ledger and not finished.
+        PrivacyError
+            The ledger of an earlier run is damaged.
         """
         check_place(self.place(folder), overwrite=overwrite)
 
@@ -482,7 +494,7 @@ class Plan(PlanEntries):
         return str(self.check())
 
     def _parts(self) -> tuple[Synthesizer, Mechanism]:
-        """Return the model and the mechanism of the plan or of its policy."""
+        """Return the model and the mechanism of the plan, or of its policy if it has one."""
         if self._policy is not None:
             return self._policy.synthesizer, self._policy.mechanism
         strict = is_strict(self.settings)
@@ -497,6 +509,6 @@ class Plan(PlanEntries):
 
 
 def _with_more(release: Release, notes: Sequence[str], facts: Mapping[str, Any]) -> Release:
-    """Return the release with further sentences in its report and further facts in its manifest."""
+    """Return the release with ``notes``, sentences for its report, and ``facts`` for its manifest added."""
     report = replace(release.privacy, assumptions=[*release.privacy.assumptions, *notes])
     return replace(release, method=release.method | dict(facts), privacy=report)

@@ -1,4 +1,7 @@
-"""What to expect of a plan, from public facts and, for the agency alone, from the confidential values."""
+"""What to expect of the release that a plan defines, from public facts.
+
+On request, findings from confidential values are added, which only the agency may see.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ ZEROS = "{} include 0: if many amounts are exactly 0, declare zeros = true in {}
 
 @dataclass(frozen=True, repr=False)
 class Preview:
-    """What to expect of a release before anything is spent.
+    """What to expect of a release before any of the privacy budget is spent.
 
     Attributes
     ----------
@@ -56,8 +59,9 @@ class Preview:
     warnings : list of str
         Warnings on the plan, each with what to do.
     expected : pandas.DataFrame
-        One row for each cell of the tables: the public number of ``records``, and ``se_ratio``, the expected standard
-        error of a mean divided by the standard error in the file itself (NaN for fits to records).
+        One row for each cell of the tables, with two columns beside the variables of the cell.  ``records`` is the
+        public number of records.  ``se_ratio`` is the expected standard error of means and proportions, divided by the
+        standard error in the file itself.  It is NaN for a fit to records.
     inside : list of str
         Findings from the confidential values, for the agency alone.
     """
@@ -89,7 +93,23 @@ def preview(
     settings: Settings, facts: PublicFacts, model: Synthesizer, mechanism: Mechanism, folder: Path,
     reasons: Mapping[str, str], *, inside: bool,
 ) -> Preview:  # fmt: skip
-    """Make the preview that :meth:`Plan.check` returns."""
+    """Return the preview of a plan's release (:meth:`Plan.check`).
+
+    Parameters
+    ----------
+    settings : Settings
+        All entries of the plan.
+    facts : PublicFacts
+        The file.
+    model, mechanism
+        The plan's model and mechanism.
+    folder : Path
+        Folder to which paths in the plan are relative.
+    reasons : mapping of str to str
+        Reasons for the defaults that were chosen, by "section.entry".
+    inside : bool
+        True if confidential values are examined as well.
+    """
     design = facts.design
     # outcomes are confidential, so the numbers of records of their levels are not shown
     by = [name for name in by_of(settings, model) or [] if name not in model.outcomes]
@@ -142,7 +162,7 @@ def _noisy_tables_text(settings: Settings, given: Mapping[str, Any]) -> str:
 
 
 def _predictors_text(facts: PublicFacts, model: Synthesizer) -> list[str]:
-    """Return a sentence on which predictors the formula takes as numbers, and which as categories."""
+    """Return a list with one sentence: which predictors the formula takes as numbers, and which as categories."""
     names = [name for name in model.predictor_columns if name not in model.outcomes]
     numbers = numeric_predictors(facts.design, model.predictors, model.outcomes)
     categories = [f"{name} ({(facts.levels(name) > 0).sum():,} levels)" for name in names if name not in numbers]
@@ -193,16 +213,16 @@ def _text(bounds: Any) -> str:
 
 
 def _typical(tables: pd.DataFrame) -> float:
-    """Return the root mean square, over all cells, of the ratio of standard errors of release and file.
-
-    Ratios for counts are left out.
-    """
+    """Return the root mean square of the ratios of standard errors (release divided by file), except for counts."""
     ratios = tables.loc[tables["statistic"] != "count", "ratio"]
     return float(np.sqrt((ratios**2).mean()))
 
 
 def _with_ratios(cells: pd.DataFrame, tables: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Add to each cell the expected ratio of standard errors, of release and file, for its mean or proportions."""
+    """Add the column ``se_ratio``: the standard error in the release divided by the standard error in the file.
+
+    It is the root mean square of the ratios for the cell's means and proportions.
+    """
     rows = tables[tables["statistic"] != "count"]
     if not by:
         return cells.assign(se_ratio=_typical(tables))
@@ -212,7 +232,10 @@ def _with_ratios(cells: pd.DataFrame, tables: pd.DataFrame, by: list[str]) -> pd
 
 
 def _accuracy_text(tables: pd.DataFrame) -> list[str]:
-    """Return sentences on expected standard errors, relative to the file's standard errors and to the estimates."""
+    """Return, for each statistic, a sentence on the expected standard errors.
+
+    They are divided by the standard errors of the file, and by the estimates.
+    """
     lines = []
     for statistic, rows in tables.groupby("statistic", sort=False):
         ratio, cv = rows["ratio"], rows["cv"]
@@ -298,7 +321,7 @@ def _warnings(
 
 
 def _zeros_warnings(settings: Settings, schema: Mapping[str, Outcome]) -> list[str]:
-    """Return warnings on bounds that include 0, for outcomes without an entry on zeros."""
+    """Return warnings on bounds that include 0, for outcomes of which the plan does not say whether 0 is separate."""
     if settings.model.zeros is not None:
         return []
     found = [name for name in schema if settings[f"outcomes.{name}.zeros"] is None and not schema[name].whole]

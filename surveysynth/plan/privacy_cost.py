@@ -34,16 +34,16 @@ class PrivacyCost:
     m : int
         Number of synthetic data sets.
     c1 : float or None
-        Scale of the weight map.  None means that there are no privacy weights from risks.
+        Scale of the map from risks to privacy weights.  None means that privacy weights do not come from such a map.
     delta_target : float
-        Target for the Lipschitz bound: epsilon / (2 m), or 1 without an epsilon.  The inverse map from risks f_i to
-        privacy weights is alpha_i = c1 * delta_target / f_i.
+        Largest permitted Lipschitz bound of one draw: epsilon / (2 m), or 1 without an epsilon.  Under the map
+        "inverse", the privacy weight of a record with risk f_i is alpha_i = c1 * delta_target / f_i, at most 1.
     delta : float
-        Lipschitz bound Delta_alpha of one draw.
+        Lipschitz bound of one draw: a bound of the absolute privacy-weighted log likelihood of every record.
     epsilon : float
-        2 Delta m.
+        Epsilon of all m draws: 2 * delta * m.
     mean_alpha : float
-        Mean privacy weight, which is the share of the file's information that is kept.
+        Mean privacy weight, which is the approximate share of the file's information that is kept.
     weighted_down : float
         Share of the records with a privacy weight below 1.
     verdict : str
@@ -85,11 +85,12 @@ def privacy_cost(
     Parameters
     ----------
     epsilon : float, optional
-        Epsilon to which c1 is tuned.  The result is a table if neither the call nor the mechanism has an epsilon or c1.
+        Epsilon to which the scale c1 is tuned.  The result is a table if neither the call nor the mechanism has an
+        epsilon or c1.
     c1 : float, optional
-        Scale of the privacy weights for which epsilon is computed.  The inverse map from risks f_i to privacy weights
-        is alpha_i = c1 Delta_target / f_i, where Delta_target is epsilon / (2 m).  If no epsilon is given, Delta_target
-        is 1, and c1 is itself the target for the Lipschitz bound.
+        Scale of the privacy weights for which epsilon is computed.  Under the map "inverse", the privacy weight of a
+        record with risk f_i is alpha_i = c1 Delta_target / f_i, at most 1, where Delta_target is epsilon / (2 m).  If
+        no epsilon is given, Delta_target is 1, and c1 is itself the target for the Lipschitz bound.
     mechanism : PseudoPosterior or WeightedE, optional
         Mechanism of the release; ``PseudoPosterior()`` by default.
     design, synthesizer, m, **settings
@@ -98,16 +99,18 @@ def privacy_cost(
     Returns
     -------
     PrivacyCost, or pandas.DataFrame
-        The table has one row for each ``m`` and ``epsilon``.  ``information`` is the approximate share of the file's
-        information that is kept.  ``se_ratio`` is the approximate standard error of a mean, divided by the standard
-        error in the file itself, without biases.  ``verdict`` is "possible", "too little left" (privacy weights keep
-        less than 30%) or "refused".  The table is computed from the confidential file and must stay internal.
+        The table has one row for each combination of ``m`` and ``epsilon``.  ``information`` is the approximate share
+        of the file's information that is kept.  ``se_ratio`` is the approximate standard error of a mean, without
+        biases, divided by the standard error in the file itself.  ``verdict`` is "possible", "too little left" (privacy
+        weights keep less than 30%) or "refused".  The table is computed from the confidential file and must stay
+        internal.
 
     Raises
     ------
     InputError, ModelError, PrivacyError, EngineError
-        See :func:`fit`.  InputError is also raised for ``Strict``, and if a table is requested for another mechanism
-        than ``PseudoPosterior``.
+        See :func:`fit`.  InputError is also raised for ``Strict``, which has no privacy weights; for
+        ``allocation="posterior"``, for which no epsilon holds; and if a table is requested for another mechanism than
+        ``PseudoPosterior()`` with Lipschitz risks.
 
     Examples
     --------
@@ -160,7 +163,7 @@ def _table(
 def _information_by_budget(
     design: SurveyDesign, model: Synthesizer, mechanism: RecordMechanism, settings: dict[str, Any]
 ) -> Any:
-    """Return a function from a budget to the mean privacy weight and a verdict.
+    """Return a function of a budget that returns the mean privacy weight and a verdict.
 
     The weights are computed with the pilot, a simpler version of the model, if the model has a pilot.
     """

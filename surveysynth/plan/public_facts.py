@@ -1,4 +1,4 @@
-"""Public facts about a file: the design, the predictors, and the number of records at each level of a predictor."""
+"""Public facts about a confidential file: its design, its predictors, and the number of records at each level."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..estimation import estimate
 
 @dataclass(frozen=True, repr=False)
 class PublicFacts:
-    """The public facts about a file.
+    """The public facts about a confidential file.
 
     Attributes
     ----------
     design : SurveyDesign
-        The file.
+        The file.  Only its public columns are used.
     left_out : tuple of str
         Sentences on records that are not synthesized.
     """
@@ -34,9 +34,9 @@ class PublicFacts:
         return repr(self.design).removeprefix("SurveyDesign: ")
 
     def cells(self, by: list[str]) -> pd.DataFrame:
-        """Return the number of records in each cell of the variables ``by``, in the margins and in the whole file."""
+        """Return the number of ``records`` for each combination of levels of ``by``, for margins and for the file."""
         return estimate(self.design, by=by, statistic="count")[[*by, "n"]].rename(columns={"n": "records"})
 
     def levels(self, name: str) -> pd.Series:
-        """Return the number of records at each level of a predictor."""
+        """Return the number of records at each level of the predictor ``name``; levels are the index."""
         return self.design.column(name).value_counts()

@@ -28,9 +28,10 @@ ENTRIES = {  # entries of [survey] by role of the design; "replicate_scale" is d
 
 
 def opened(file: Path, settings: Settings) -> tuple[list[str], dict[str, str], Callable[..., SurveyDesign]]:
-    """Return the columns of a file, the labels of columns, and a function that makes the design from roles of columns.
+    """Return three things: the columns of a file, the labels of columns by name, and a function that makes the design.
 
-    The columns of a parquet file are read when they are needed, unless entries change how the file is read.
+    The function takes the roles of columns as arguments, such as ``weights="w"``.  The columns of a parquet file are
+    read when they are needed, unless entries of the plan change how the file is read.
     """
     how = {name: getattr(settings.survey, name) for name in READING}
     unweighted, recodes = settings.survey.unweighted, settings.columns
@@ -46,7 +47,7 @@ def opened(file: Path, settings: Settings) -> tuple[list[str], dict[str, str], C
 
 
 def _recoded_frame(frame: pd.DataFrame, recodes: Mapping[str, Column]) -> pd.DataFrame:
-    """Make the changes to columns that the plan requests.  Raise InputError for an unknown column."""
+    """Return the frame with the changes to columns that the plan requests.  Raise InputError for an unknown column."""
     for name in recodes:
         if name not in frame.columns:
             raise InputError(
@@ -64,7 +65,7 @@ def _recoded_frame(frame: pd.DataFrame, recodes: Mapping[str, Column]) -> pd.Dat
 
 
 def survey_entries(design: SurveyDesign) -> dict[str, Any]:
-    """Return the entries of a plan's section [survey] that describe a design."""
+    """Return the entries of a plan's section [survey] that describe a design, by name.  None means not given."""
     roles = design.roles()
     if isinstance(design.replication, GivenReplicates):
         usual = design.replication.usual
@@ -75,12 +76,12 @@ def survey_entries(design: SurveyDesign) -> dict[str, Any]:
 
 
 def planned_roles(settings: Settings) -> dict[str, Any]:
-    """Return the roles of columns in the design that the plan gives."""
+    """Return the roles that the plan gives to columns, such as ``{"weights": "w"}``, as arguments of a design."""
     roles = {role: getattr(settings.survey, entry) for role, entry in ENTRIES.items()}
     return {role: column for role, column in roles.items() if column is not None}
 
 
 def is_readable(settings: Settings) -> bool:
-    """Return True if the plan names a file and its weights, so that the file can be read as a design."""
+    """Return True if the plan names a file and says how it is weighted, so that the file can be read as a design."""
     survey = settings.survey
     return survey.file is not None and survey.weighted

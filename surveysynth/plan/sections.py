@@ -1,4 +1,7 @@
-"""The sections of a plan, with the type and the description of every entry."""
+"""The sections of a plan, with the type and the description of every entry.
+
+An entry is a named value in a section of the plan's file, such as ``epsilon = 3`` in ``[privacy]``.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ def _short_names(path: str) -> str:
 
 
 def _number(value: Any) -> Any:
-    """Return a value that is neither a text nor a truth value (otherwise ValueError), without its numpy type."""
+    """Return a value without its numpy type.  Raise ValueError for texts and truth values, which pydantic converts."""
     if isinstance(value, str | bool | np.bool_):
         raise ValueError("Input should be a number")
     return value.item() if isinstance(value, np.generic) else value
@@ -77,7 +80,7 @@ class Section(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _lists_by_commas(cls, entries: Any) -> Any:
-        """Split a text such as "age,sex" at its commas if the entry is a list."""
+        """Split texts such as "age,sex" at their commas, in entries whose type is a list."""
         if not isinstance(entries, Mapping):
             return entries
         kinds = {
@@ -131,7 +134,7 @@ class Survey(Section):
 
     @property
     def weighted(self) -> bool:
-        """Whether the plan names weights or inclusion probabilities, or declares an unweighted sample."""
+        """True if the plan names weights or inclusion probabilities, or declares an unweighted sample."""
         return self.weights is not None or self.probs is not None or bool(self.unweighted)
 
     @model_validator(mode="after")
@@ -193,7 +196,10 @@ class OutcomeSettings(Section):
 
     @classmethod
     def entries(cls, given: Any) -> Any:
-        """Return the entries that describe an :class:`surveysynth.Outcome`.  Other values are returned unchanged."""
+        """Convert an :class:`surveysynth.Outcome` to a dictionary of entries.  Any other value is returned unchanged.
+
+        Raise InputError for an instance of a subclass, because a plan's file cannot hold its class.
+        """
         if not isinstance(given, Outcome):
             return given
         if type(given) is not Outcome:

@@ -1,4 +1,8 @@
-"""The settings of a plan: the values of all entries of all sections, after a check of their types."""
+"""The settings of a plan: the values of all entries of all sections, after a check of their types.
+
+An entry is a named value in a section of the plan.  Its full name is ``section.name``, such as "privacy.epsilon".  The
+sections for columns and outcomes exist once for each of them: "columns.age.missing", "outcomes.income.bounds".
+"""
 
 from __future__ import annotations
 
@@ -44,7 +48,10 @@ class Settings(Section):
 
     @classmethod
     def from_entries(cls, sections: Mapping[str, Any]) -> Self:
-        """Make settings from the entries of each section.  Raise InputError for entries that are wrong or outdated."""
+        """Make settings from a mapping of each section to its entries.
+
+        Raise InputError for entries that are unknown, have a wrong value, or belong to an earlier version of plans.
+        """
         if removed := removed_entries(sections):
             raise InputError(f"the plan is of an earlier version: {'; '.join(removed)}")
         try:
@@ -59,7 +66,7 @@ class Settings(Section):
         return cls.from_entries({"survey": {}, "model": {}, "privacy": {}})
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """Yield the name of every entry, such as "privacy.epsilon" or "columns.age.missing", and the entry's value."""
+        """Yield the full name and the value of every entry.  An entry that is not given has the value None."""
         for section, kind in SECTIONS.items():
             if section in BY_NAME:
                 for name, entries in getattr(self, section).items():
@@ -81,10 +88,10 @@ class Settings(Section):
         return getattr(getattr(self, section), name)
 
     def set(self, entries: Mapping[str, Any]) -> Self:
-        """Return the settings with other values of some entries, named as in "privacy.epsilon" (:meth:`items`).
+        """Return the settings with other values of some entries, given by full name.
 
-        The value None removes an entry.  The names "columns" and "outcomes" replace the entries of all columns or of
-        all outcomes.
+        The value None removes an entry.  The name "columns" replaces the entries of all columns, and the name
+        "outcomes" the entries of all outcomes.  Raise InputError if a name or a value is wrong.
         """
         sections: dict[str, dict[str, Any]] = self.model_dump(exclude_none=True)
         for entry, value in entries.items():

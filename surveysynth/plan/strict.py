@@ -1,6 +1,7 @@
-"""Conversion of a plan's entries to arguments of ``synthesize`` and ``expected_errors``.
+"""Conversion of a plan's entries to arguments of ``synthesize`` and ``expected_errors``, for strict releases.
 
-This is for strict releases, which are drawn from noisy tables.
+A strict release is drawn from noisy tables.  An entry is a named value in a section of the plan; its full name is
+"section.name", such as "privacy.epsilon".
 """
 
 from __future__ import annotations
@@ -56,13 +57,13 @@ def is_strict(settings: Settings) -> bool:
 
 
 def _is_given(settings: Settings, entry: str) -> bool:
-    """Return True if an entry is given and has an effect."""
+    """Return True if the plan gives the entry a value that has an effect.  ``entry`` is the entry's full name."""
     value = settings[entry]
     return not (value is None or value is False or value == [] or value == NOTHING.get(entry))
 
 
 def refuse_record_entries(settings: Settings) -> None:
-    """Refuse entries that only fits to records have, if the release is drawn from noisy tables (InputError)."""
+    """Raise InputError if a plan of a strict release has entries that only have an effect on fits to records."""
     wrong = [f"{entry} = {settings[entry]!r}" for entry in RECORD_ENTRIES if _is_given(settings, entry)]
     if settings.model.name not in (None, *SYNTHESIZERS):
         wrong.append(f"model.name = {settings.model.name!r}")
@@ -78,7 +79,7 @@ def refuse_record_entries(settings: Settings) -> None:
 
 
 def refuse_only_strict(settings: Settings) -> None:
-    """Refuse entries that only releases from noisy tables have, if a model is fitted to records (InputError)."""
+    """Raise InputError if a plan of a fit to records has entries that only have an effect on strict releases."""
     given = [entry for entry in ONLY_STRICT if settings[entry]] + ["outcomes"] * bool(settings.outcomes)
     if given:
         raise InputError(
@@ -88,9 +89,10 @@ def refuse_only_strict(settings: Settings) -> None:
 
 
 def formulas_of(settings: Settings, design: SurveyDesign) -> list[str]:
-    """Return the formulas of a plan in sequence, with predictors in place of every dot.
+    """Return the formulas of a plan in sequence.  Every dot is replaced by public columns and earlier outcomes.
 
-    InputError if there is a dot without public columns, or if FBP is requested for several outcomes.
+    Raise InputError if there is a dot although the plan does not list the public columns, or if FBP is requested for
+    several outcomes.  FBP is a joint model of one outcome and the weight.
     """
     privacy = settings.privacy
     given = [str(settings.model.formula), *(each.formula for each in settings.model.later_models)]
@@ -103,7 +105,7 @@ def formulas_of(settings: Settings, design: SurveyDesign) -> list[str]:
 
 
 def model_of(settings: Settings, design: SurveyDesign) -> FBS | FBP:
-    """Return one model of all outcomes, in whose formula categories are written C(name)."""
+    """Return one model of all outcomes.  In its formula, categorical outcomes are written C(name)."""
     formulas = formulas_of(settings, design)
     model = in_sequence(formulas)[0]
     schema = _declared(settings, design, model.outcomes)
@@ -117,9 +119,9 @@ def model_of(settings: Settings, design: SurveyDesign) -> FBS | FBP:
 
 
 def _declared(settings: Settings, design: SurveyDesign, names: Sequence[str]) -> dict[str, Outcome]:
-    """Return the outcomes that the plan declares, by name.
+    """Return, for each of the outcomes ``names`` that has bounds or levels in the plan, its declaration.
 
-    InputError if a declaration is given twice, or for a column that is not an outcome.
+    Raise InputError if a declaration is given twice, or for a column that is not an outcome.
     """
     for entry in ("outcomes", *SHORT.values()):
         by_name = settings.outcomes if entry == "outcomes" else settings[entry]
@@ -133,7 +135,8 @@ def _declared(settings: Settings, design: SurveyDesign, names: Sequence[str]) ->
 def _options(settings: Settings, design: SurveyDesign, name: str) -> dict[str, Any]:
     """Return the arguments of :class:`surveysynth.Outcome` for the outcome ``name``.
 
-    The arguments come from the section [outcomes.name], and from entries for all outcomes, such as privacy.bounds.
+    The arguments come from the section [outcomes.NAME], from entries for several outcomes, such as privacy.bounds, and
+    from the levels of the column's type.  They are empty if the plan declares nothing.
     """
     given: dict[str, Any] = settings.outcomes.get(name, OutcomeSettings()).model_dump(exclude_none=True)
     for option, entry in SHORT.items():
@@ -161,7 +164,7 @@ def _options(settings: Settings, design: SurveyDesign, name: str) -> dict[str, A
 
 
 def _is_number(settings: Settings, design: SurveyDesign, name: str) -> bool:
-    """Return True if the column of an outcome is numeric and in the formula without C()."""
+    """Return True if the column of an outcome is numeric and is written without C() in the formula."""
     given = [str(settings.model.formula), *(each.formula for each in settings.model.later_models)]
     written = {category(each) for formula in given for each in several(sides_of(formula, "")[0])}
     numeric = pd.api.types.is_numeric_dtype(design.typed(name).dtype)
@@ -169,7 +172,10 @@ def _is_number(settings: Settings, design: SurveyDesign, name: str) -> bool:
 
 
 def undeclared_outcomes(settings: Settings, design: SurveyDesign) -> dict[str, str]:
-    """Return the entries to fill in for outcomes without a declaration, each with a text on what to enter."""
+    """Return the entries that must be filled in because outcomes lack bounds or levels.
+
+    The result has the full name of the entry, and a text on what to enter.
+    """
     names = in_sequence(formulas_of(settings, design))[0].outcomes
     schema, out = _declared(settings, design, names), dict[str, str]()
     rest = undeclared(design, [name for name in names if name not in schema])
@@ -185,13 +191,13 @@ def undeclared_outcomes(settings: Settings, design: SurveyDesign) -> dict[str, s
 
 
 def levels_to_fill_in(names: Sequence[str]) -> str:
-    """Return a text that shows how to list the levels of categories."""
+    """Return a text that shows how to list the levels of the categorical outcomes ``names``."""
     template = ", ".join(f'{name} = ["...", "..."]' for name in names)
     return f"{{{template}}}, all that there can be: they are published"
 
 
 def expected_arguments(settings: Settings, design: SurveyDesign) -> dict[str, Any]:
-    """Return the arguments of ``expected_errors``, apart from the design."""
+    """Return the plan's arguments of :func:`surveysynth.expected_errors`, apart from the design, by and m."""
     privacy, formulas = settings.privacy, formulas_of(settings, design)
     fbp = settings.model.name == "fbp" and len(formulas) == 1
     given = {
@@ -205,9 +211,11 @@ def expected_arguments(settings: Settings, design: SurveyDesign) -> dict[str, An
 
 
 def planned_rehearsals(settings: Settings, design: SurveyDesign, **more: Any) -> Iterator[Rehearsal]:
-    """Return an iterator that releases made-up files in place of the survey, and makes the tables of the plan.
+    """Return an iterator that makes the plan's release and tables for one made-up file after another.
 
-    ``more`` has further arguments of :func:`surveysynth.plan.expected_errors.rehearsals`.
+    Made-up files have the survey's public columns, and take the place of the survey
+    (:mod:`surveysynth.plan.expected_errors`).  ``more`` has further arguments of
+    :func:`surveysynth.plan.expected_errors.rehearsals`.
     """
     given = expected_arguments(settings, design)
     by = [name for name in settings.tables.by or () if name not in given["outcomes"]]  # outcomes are confidential
@@ -215,7 +223,10 @@ def planned_rehearsals(settings: Settings, design: SurveyDesign, **more: Any) ->
 
 
 def synthesis_arguments(settings: Settings, design: SurveyDesign, folder: Path) -> dict[str, Any]:
-    """Return the arguments of ``synthesize``, apart from the design.  Paths are relative to ``folder``."""
+    """Return the plan's arguments of :func:`surveysynth.synthesize`, apart from the design.
+
+    Paths in the plan are relative to ``folder``.
+    """
     given = expected_arguments(settings, design)
     formula, delta = given.pop("formula"), given.pop("delta", None)
     return given | {
@@ -225,16 +236,17 @@ def synthesis_arguments(settings: Settings, design: SurveyDesign, folder: Path) 
 
 
 def epsilon_before(settings: Settings, folder: Path) -> float:
-    """Return the epsilon spent on earlier years' noisy tables, or 0.
+    """Return the epsilon spent on the noisy tables of the earlier years that the plan uses, or 0.
 
-    For people who are also in this year's file, this epsilon and the epsilon of the new release add up.
+    For people who are also in this year's file, this epsilon and the epsilon of the new release add up.  Paths in the
+    plan are relative to ``folder``.
     """
     source = earlier_source(_earlier(settings, folder))
     return 0.0 if source is None else sum(each.blank or 0.0 for each in (source.expense, *source.spent_before))
 
 
 def _earlier(settings: Settings, folder: Path) -> Measurements | Release | None:
-    """Read the measurements or the release of an earlier year.  Raise InputError if the folder has neither."""
+    """Read the noisy tables or the release of an earlier year.  Raise InputError if the plan's folder has neither."""
     if settings.privacy.earlier is None:
         return None
     place = folder / settings.privacy.earlier

@@ -1,4 +1,8 @@
-"""The file of a plan: TOML with a comment at every entry."""
+"""The file of a plan: TOML with a comment at every entry.
+
+An entry is a named value in a section of the file, such as ``epsilon = 3`` in ``[privacy]``.  Its full name is
+``privacy.epsilon``.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +65,9 @@ def read_toml(path: Path) -> Settings:
 
 
 def parsed_value(text: str) -> Any:
-    """Return the value in ``--set entry=text``: a TOML value, a list without brackets, or otherwise the text itself.
+    """Return the value of the text in the command-line option ``--set entry=text``.
+
+    The text is read as a TOML value, or as a list without brackets.  If it is neither, the value is the text itself.
 
     Raises
     ------
@@ -86,10 +92,12 @@ def to_toml(
     Parameters
     ----------
     settings : Settings
-    reasons : mapping of entry to str
-        Reasons for the entries that were chosen and not given.
-    lacking : mapping of entry to str
-        Entries that the agency must fill in.  Each of these becomes a line that is commented out.
+        All entries.
+    reasons : mapping of str to str
+        Reasons for the entries that were chosen and not given, by full name of the entry.
+    lacking : mapping of str to str
+        What to enter, by full name of the entry, for entries that the agency must fill in.  Each of these becomes a
+        line that is commented out.
     columns : sequence of str
         The columns of the file, which a comment lists.
     """
@@ -133,7 +141,7 @@ def _section(
 
 
 def _by_name(kind: type[Section], columns: Mapping[str, Section], example: str) -> tomlkit.items.Table:
-    """Return all sections [columns.name], or all sections [outcomes.name], after a comment with an example."""
+    """Return all sections [columns.NAME], or all sections [outcomes.NAME], after a comment with an example."""
     table = tomlkit.table()
     table.add(tomlkit.comment(f"{kind.__doc__} As {example}"))
     for name, section in columns.items():
@@ -152,7 +160,7 @@ def _add(table: tomlkit.items.Table, entry: str, value: Any, comment: str) -> No
 
 
 def _inline(value: Any) -> Any:
-    """Convert a value for TOML: mappings and lists stand on one line, whole numbers have no decimal point."""
+    """Convert a value for TOML: mappings and lists are written on one line, whole numbers without a decimal point."""
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
     if isinstance(value, Section):
@@ -169,10 +177,10 @@ def _inline(value: Any) -> Any:
 
 
 def key(name: str) -> str:
-    """Return a name as TOML writes names before an equals sign, with quotes if needed."""
+    """Return a name as the key of a TOML entry, with quotes if it needs them."""
     return tomlkit.key(name).as_string()
 
 
 def schema() -> str:
-    """Return the JSON schema by which editors complete and check plans, as in ``plan.schema.json``."""
+    """Return the JSON schema of plans as text.  Text editors use it to complete and check a plan's file."""
     return json.dumps(Settings.model_json_schema(), indent=2) + "\n"

@@ -24,14 +24,15 @@ def diff(
 ) -> Changes:
     """Compare two releases, or two plans.
 
-    For releases only the public files are read.  For plans no data are read.
+    For releases only the public files are read.  For plans only the plans' files are read, and no data.
 
     Parameters
     ----------
     old, new : str or Path
         Two release folders, or two plans (TOML).
     by, statistic
-        Tables of two releases, as for :meth:`Release.tables`.  The default is the tables that both releases have.
+        Which tables of two releases are compared, as for :meth:`Release.tables`.  By default these are the tables that
+        both releases have.
     same_file : bool, optional
         True if two releases come from the same confidential file, so that differences have no sampling error.  The
         default is True if the new release supersedes the old release.
@@ -39,8 +40,9 @@ def diff(
     Returns
     -------
     Changes
-        ``print()`` shows the changes.  ``.cells`` has both tables with the standard error of the difference.
-        ``.erratum()`` is the note for a release that replaces another.
+        ``print()`` shows the changes.  ``.settings`` has the settings that differ.  ``.cells`` has the estimates of
+        both releases with the standard error of their difference; it is empty for plans.  ``.erratum()`` returns the
+        note for a release that replaces another.
 
     Raises
     ------
@@ -49,7 +51,7 @@ def diff(
 
     Examples
     --------
-    Two plans differ in their settings.  For two releases ``cells`` has the tables as well.
+    The settings in which two plans differ:
 
     >>> ss.datasets.sdr_sample(seed=1).frame.to_csv("survey.csv", index=False)
     >>> plan = ss.Plan.draft("survey.csv", formula="salary ~ field + gender", weights="weight", epsilon=5)

@@ -1,4 +1,4 @@
-"""Translate messages about arguments of Python into entries of plans and options of commands."""
+"""Translation of error messages: arguments of Python functions become entries of plans or options of commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WHOLE = {"overwrite=True": "--overwrite", "Strict()": "the strict mechanism"}
 
 
 def in_words_of_plans(text: str) -> str:
-    """Replace arguments in a message by entries of plans or by options of commands.
+    """Replace Python arguments in an error message by entries of a plan's file or by options of commands.
 
     ``FBS(..., weight='public')`` becomes ``weight = 'public' in [model]``, and ``overwrite=True`` becomes
     ``--overwrite``.

@@ -1,9 +1,14 @@
 """Basis functions over the cells of a response, and prior variances of their coefficients.
 
-A response is a confidential variable; its cells are bins of a numeric variable and special values.  Basis functions
-of bins are of three kinds.  A tilt is linear in the normal score of a bin, a bend is a smooth curve, and a heap is a
-single bin.
-Shapes: R rows of the model, G cells of the response, A features, K basis functions (see :mod:`.table_model`).
+A response is a confidential variable.  Its cells are bins of numbers, and special values such as "missing".  There are
+four kinds of basis functions: a line (called tilt if it is linear in the normal score of a bin), a smooth curve (bend),
+the indicator of a single bin (heap), and the indicator of a special value.
+
+The prior variance of a coefficient is a relative variance times a variance component of the model.  A component has a
+guess with a weight, and is estimated with the coefficients (see :mod:`.table_fit`).
+
+Shapes: R rows of the model (records in the same row have the same distribution), G cells of the response, A features,
+K basis functions (see :mod:`.table_model`).
 """
 
 from __future__ import annotations
@@ -31,12 +36,12 @@ PRODUCT = (0.03, 1.0)
 
 @dataclass
 class Variances:
-    """List of the variance components of a model, to which every effect adds its own components."""
+    """A growing list of the variance components of a model, with one guess for each component."""
 
     guesses: list[Guess] = field(default_factory=list)
 
     def add(self, guess: Guess) -> int:
-        """Add a variance component to the model, with a first guess of its value, and return its number."""
+        """Add a variance component with this guess, and return the number of the component."""
         self.guesses.append(guess)
         return len(self.guesses) - 1
 
@@ -76,7 +81,7 @@ class Response:
 
     @property
     def axis(self) -> Floats:
-        """Position of each bin: distance from the median in standard deviations.  All bins count as equally wide."""
+        """Signed distance of each bin from the median, in standard deviations, as if all bins were equally wide."""
         index = np.arange(self.numbers) + 0.5
         sd = max(np.sqrt(self.bins @ (index - self.bins @ index) ** 2), 1.0)
         return np.asarray((index - np.interp(0.5, np.cumsum(self.bins), index)) / sd)
@@ -85,6 +90,7 @@ class Response:
         """Return the effect that gives all ``rows`` of the model the same distribution of the response.
 
         The log probability is a line plus a spline, plus a coefficient for each bin (a heap) and each special value.
+        The effect's variance components are added to ``variances``.
         """
         blocks = []
         if self.numbers:
@@ -97,10 +103,11 @@ class Response:
         return self._effect(np.ones((rows, 1)), blocks, SPECIAL, variances)
 
     def effect(self, features: Floats, variances: Variances, most: int = 10, guess: float = 1.0) -> Effect:
-        """Return an effect of public features (R, A) on the distribution of the response.
+        """Return an effect of public ``features`` (R, A) on the distribution of the response.
 
-        Features add to the log probabilities of bins a line in the normal score (a tilt) and at most ``most`` smooth
-        curves (bends), and they change the log odds of special values.  ``guess`` multiplies the guessed variances.
+        Each feature adds to the log probabilities of bins a line in the normal score (a tilt) and at most ``most``
+        smooth curves (bends), and changes the log odds of special values.  The effect's variance components are added
+        to ``variances``; ``guess`` multiplies their guesses.
         """
         blocks = []
         if self.numbers:
@@ -111,9 +118,10 @@ class Response:
         return self._effect(features, blocks, (guess * ODDS[0], ODDS[1]), variances)
 
     def product(self, features: Floats, score: Floats, variances: Variances) -> Effect:
-        """Return an effect of features (R, A), with the ``score`` (G,) of a cell as its only basis function.
+        """Return an effect of ``features`` (R, A) whose only basis function is the ``score`` (G,) of a cell.
 
-        With this effect, the fit can reproduce a table of sums of features times the score of the response.
+        With this effect, the fit can reproduce a table of sums, over records, of a feature times the record's score.
+        The score is centred and scaled to variance 1.
         """
         centred = score - self.p @ score
         centred = centred / np.sqrt(self.p @ centred**2)
@@ -133,9 +141,9 @@ class Response:
 
 
 def start_coefficients(effects: list[Effect], p: Floats) -> Floats:
-    """Return coefficients with which every row of the model has approximately the probabilities p (G,) of the cells.
+    """Return coefficients (d,) with which every row of the model has approximately the probabilities ``p`` (G,).
 
-    Only the first effect, the baseline, has coefficients other than 0.
+    Only the first of the ``effects``, the baseline, has coefficients other than 0.
     """
     basis, log_p = effects[0].basis, np.log(p + 1e-12)
     ridge = np.diag(1e-3 / effects[0].relative)
@@ -165,10 +173,10 @@ def leading(kernel: Floats, tolerance: float, most: int) -> tuple[Floats, Floats
 
 
 def smooth_features(scores: Floats) -> tuple[Floats, Floats]:
-    """Return features with which an effect is a smooth function of numbers, the ``scores`` (S,).
+    """Return features that make an effect a smooth function of numbers, the ``scores`` (S,).
 
-    The first array (S, 1) is a line.  The second array (S, A) has bends, curves that are orthogonal to lines.  Each
-    array belongs to an effect of its own, because evidence against bends is not evidence against a line.
+    The first array (S, 1) has a line.  The second array (S, A) has bends, which are curves orthogonal to lines.  Each
+    array is for a separate effect, because evidence against bends is not evidence against a line.
     """
     straight = np.linalg.qr(np.stack([np.ones(len(scores)), scores], axis=1))[0]
     without_line = np.eye(len(scores)) - straight @ straight.T
@@ -177,7 +185,7 @@ def smooth_features(scores: Floats) -> tuple[Floats, Floats]:
 
 
 def one_hot(codes: Codes, levels: int) -> Floats:
-    """Return a 0-1 matrix (R, levels): 1 if row r has code l.  ``codes`` (R,) are numbers below ``levels``."""
+    """Return a 0-1 matrix (R, levels): 1 in row r and column l if ``codes[r]`` is l.  Codes are below ``levels``."""
     return np.eye(levels)[codes]
 
 

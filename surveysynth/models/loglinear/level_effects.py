@@ -1,13 +1,14 @@
 """Effects of strata or PSUs on a response, in addition to the effects of the terms of a formula.
 
-Each stratum or PSU is called a level l.  The formula's effects alone put a record of row r of the model in cell g of
-the response with probability p_0(g | r).  With the effect of its level,
+Each stratum or PSU is called a level l.  A row r of the model is a set of records with the same distribution of the
+response, whose cells g are bins of numbers and special values.  With the formula's effects alone, a record of row r is
+in cell g with probability p_0(g | r).  With the effect of its level,
 
     p(g | r)  is proportional to  p_0(g | r) exp(sum_k b_lk f_k(g)),    b_l ~ N(0, diag(q)),
 
-with basis functions f_k and coefficients b_lk of variance q_k.  Levels are independent given q, so a thousand levels
-need only a thousand small systems.  Draws of these effects include sampling error; draws of the formula's effects do
-not.
+with basis functions f_k and coefficients b_lk of variance q_k.  Levels are independent given q, so that a thousand
+levels need only a thousand small systems of equations.  Draws of these effects include sampling error; draws of the
+formula's effects do not.
 
 Shapes: R rows, G cells, L levels, K basis functions, J groups of cells.
 """
@@ -44,7 +45,7 @@ class LevelRows:
     levels: int  # L
 
     def tilted(self, effects: Floats) -> LevelRows:
-        """Return the rows after effects (L, G) of strata or PSUs are added to the log probabilities of cells."""
+        """Return the rows with ``effects`` (L, G) of strata or PSUs added to the log probabilities of cells."""
         return LevelRows(tilted(self.p, effects, self.level), self.records, self.level, self.levels)
 
     def at(self, level: Codes, levels: int) -> LevelRows:
@@ -53,12 +54,12 @@ class LevelRows:
 
     @cached_property
     def _by_level(self) -> tuple[Codes, Codes, Codes]:
-        """Order of the rows by stratum or PSU, the strata or PSUs that occur, and the first position of each."""
+        """Three arrays: rows in the order of strata or PSUs, the strata or PSUs that occur, their first positions."""
         order = np.argsort(self.level, kind="stable")
         return order, *np.unique(self.level[order], return_index=True)
 
     def sums(self, values: Floats) -> Floats:
-        """Sum values (R, ...) over the expected records of each stratum or PSU: (L, ...)."""
+        """Sum ``values`` (R, ...) of rows, times expected numbers of records, in each stratum or PSU: (L, ...)."""
         order, found, first = self._by_level
         out = np.zeros((self.levels, *values.shape[1:]))
         records = self.records[order].reshape(-1, *[1] * (values.ndim - 1))
@@ -68,8 +69,9 @@ class LevelRows:
     def moments(self, groups: Floats, basis: Floats) -> tuple[Floats, Floats, Floats]:
         """Return expected counts (L, J) by stratum or PSU, their derivatives (L, J, K) and covariances (L, J, J).
 
-        Counts are of J groups of cells of the response, with 0-1 indicators ``groups`` (G, J).  Derivatives are with
-        respect to the K coefficients of each stratum or PSU, with the basis functions ``basis`` (G, K).
+        The counts are of records in J groups of cells; ``groups`` (G, J) are the 0-1 indicators of the groups.  The
+        derivatives of a stratum's or PSU's counts are with respect to its K coefficients, which multiply the functions
+        ``basis`` (G, K).
         """
         m = self.p @ groups
         inside = np.stack([(self.p * f) @ groups for f in basis.T], axis=2)
@@ -88,18 +90,18 @@ class LevelEffects:
     root: Floats  # (L, K, K) lower Cholesky factors of the covariances of the coefficients
 
     def draw(self, rng: np.random.Generator) -> Floats:
-        """Draw coefficients (L, K) of strata or PSUs from their normal distribution, which includes sampling error."""
+        """Draw coefficients (L, K) of strata or PSUs from their posterior distribution."""
         return self.mean + (self.root @ rng.standard_normal((*self.mean.shape, 1)))[:, :, 0]
 
     def log_changes(self, coefficients: Floats) -> Floats:
-        """Return the terms (L, G) that coefficients (L, K) of strata or PSUs add to log probabilities of G cells."""
+        """Return what ``coefficients`` (L, K) of strata or PSUs add to the log probabilities of the G cells: (L, G)."""
         return coefficients @ self.basis.T
 
 
 def tilted(p: Floats, effects: Floats, level: Codes) -> Floats:
-    """Return the probabilities (R, G) of cells after effects (L, G) of strata or PSUs are added to log ``p`` (R, G).
+    """Return probabilities (R, G) proportional to p exp(effects), where ``effects`` (L, G) are of strata or PSUs.
 
-    ``level`` (R,) is the stratum or PSU of each row of the model.
+    ``p`` (R, G) are the probabilities of cells in each row of the model.  ``level`` (R,) is the row's stratum or PSU.
     """
     w = p * np.exp(effects - effects.max(axis=1, keepdims=True))[level]
     return w / w.sum(axis=1, keepdims=True)
@@ -117,9 +119,9 @@ def fit_levels(response: Response, rows: LevelRows, groups: Floats, counts: Floa
     rows : LevelRows
         The rows of the model without effects of levels.
     groups : float array (G, J)
-        0-1 indicators: the cells in each of J groups.
+        0-1 indicators of J groups of cells.
     counts : float array (L, J)
-        Noisy counts of the groups in every level.
+        Noisy counts of the records in each group, in every level.
     noise : float
         Variance of the noise of each count.
     """
@@ -153,9 +155,9 @@ def levels_from_pairs(
 ) -> LevelEffects:  # fmt: skip
     """Estimate the variances of effects of strata or PSUs (levels) from a noisy table of pairs of records.
 
-    The returned effects have mean 0, because the table has no counts of single levels.  Records are paired at random
-    within their level, and the table counts the pairs by the groups of the two records.  Effects of levels make the
-    records of a pair similar.  The expected table is the table for independent records plus
+    Records are paired at random within their level, and the table counts the pairs of all levels by the groups of the
+    two records.  The returned effects have mean 0, because the table has no counts of single levels.  Effects of levels
+    make the records of a pair similar.  The expected table is the table for independent records plus
 
         sum_k q_k sum_l P_l d_lk d_lk',
 
@@ -206,9 +208,9 @@ def _level_effect(response: Response) -> tuple[Floats, Floats, Codes, Components
 
 
 def _contrasts(response: Response, groups: Floats) -> list[Floats]:
-    """Return, for each variance component of the effects, functions (A, J) of the J groups of cells.
+    """Return, for each variance component, A functions of the J groups of cells: a list of arrays (A, J).
 
-    The covariance of these functions between the two records of a pair determines the component.
+    The covariance of a function between the two records of a pair determines the component.
     """
     found, many = [], len(response.p) - response.numbers
     if response.numbers:

@@ -1,6 +1,8 @@
 """Fit of a log-linear model to the noisy tables of a response, with or without effects of public features.
 
-Shapes: R rows of the model, G cells of the response, A features (see :mod:`.table_model`).
+A response is a confidential variable.  Its G cells are bins of numbers, and special values such as "missing".  The R
+rows of the model are sets of records with the same distribution of the response; A is a number of features
+(:mod:`.table_model`).
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ class Observed:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Total:
-    """Known totals of a response, such as total income, for each of the L levels of a factor."""
+    """Known population totals of a response, such as total income, in each of the L levels of a factor."""
 
     level: Codes  # (R,) level of each row of the model
     values: Floats  # (G,) value of the response in each cell
@@ -74,8 +76,8 @@ class Total:
 class Rows:
     """The rows of a log-linear model.  Records in the same row have the same distribution of the response.
 
-    ``unit`` (R,) is the public cell of each row of the model, ``share`` (R,) the share of this cell's records that are
-    in the row, and ``n`` the number of records of each public cell.
+    ``unit`` (R,) is the public cell of each row, which is a combination of public levels.  ``share`` (R,) is the share
+    of this cell's records that are in the row, and ``n`` (X,) is the number of records of each public cell.
     """
 
     unit: Codes
@@ -94,9 +96,9 @@ class Rows:
 class Tail:
     """Prior knowledge of the upper tail of a numeric response: how fast its log density falls.
 
-    The log density falls by about ``index`` per unit.  If bins have the width ``step`` on a log scale, the unit is 1 on
-    the log scale, and the tail is Pareto.  If ``step`` is None, bins are evenly spaced, and the unit is the distance
-    from the median to the beginning of the tail.
+    The log density falls by about ``index`` over a certain distance.  If bins have the width ``step`` on a log scale,
+    this distance is 1 on the log scale, and the tail is Pareto with this index.  If ``step`` is None, bins are equally
+    wide, and the log density falls by ``index`` between the median and the upper 5% point.
     """
 
     step: float | None
@@ -154,8 +156,9 @@ def smooth_histogram(
 ) -> Floats:  # fmt: skip
     """Smooth a noisy histogram of n records by a spline, and return the probabilities (G,) of the cells.
 
-    ``groups`` (G,) is the group of each cell.  ``counts`` are noisy counts of the groups, with noise of ``variance``.
-    Cells 0 to ``numbers`` - 1 are bins of a numeric variable.  The cells after them are its special values.
+    ``groups`` (G,) is the group of each cell.  ``counts`` are the noisy counts of the groups, whose noise has the
+    variance ``variance``.  The first ``numbers`` cells are bins of a numeric variable, and the other cells are special
+    values.  ``tail`` is prior knowledge of the upper tail.
     """
     G = len(groups)
     p = np.exp(-0.5 * ((np.arange(G) + 0.5 - numbers / 2) / max(numbers / 8, 1)) ** 2) + 1e-3

@@ -4,9 +4,10 @@ The fit minimises
 
     (y - mu)' V^-1 (y - mu) + (L theta - k)' K^-1 (L theta - k) + sum_i theta_i^2 / q_i,
 
-where y (M,) are the noisy entries and mu their expectation at the coefficients theta (d,).  V = S + R is the sampling
-covariance S of the true tables plus the diagonal matrix R of noise variances.  The prior variance q_i of a coefficient
-is its relative variance times one of the B variance components.  Prior knowledge is L theta ~ N(k, K).
+where y (M,) are the noisy entries of all tables, which are counts or sums, and mu is their expectation at the
+coefficients theta (d,).  V = S + R is the sampling covariance S of the tables before noise plus the diagonal matrix R
+of noise variances.  The prior variance q_i of a coefficient is its relative variance times one of the B variance
+components.  Prior knowledge is L theta ~ N(k, K).
 
 The curvature is H = J' V^-1 J + Q, with the derivatives J of mu and the prior precision Q = diag(1/q) + L' K^-1 L.
 """
@@ -44,7 +45,7 @@ class Known:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Components:
-    """The B variance components of a model: a fixed value or a first guess of each."""
+    """The B variance components of a model before the fit.  Each is fixed, or a guess that the fit improves."""
 
     variance: Floats  # (B,)
     worth: Floats  # (B,) weight of each guess, as a number of coefficients; infinite for a fixed variance
@@ -67,7 +68,7 @@ class TableFit:
 
     @cached_property
     def curvature(self) -> tuple[Floats, bool]:
-        """Cholesky factor of H, the curvature of the objective at the fit."""
+        """Cholesky factor of H, the curvature of the objective at the fit, as from scipy's ``cho_factor``."""
         J = self.model.slopes(self.theta, self.model.probabilities(self.theta))
         return factored(information(solve_triangular(self.root, J, lower=True), self.q, self.known))
 
@@ -75,14 +76,17 @@ class TableFit:
 def information(a: Floats, q: Floats, known: Known) -> Floats:
     """Return the curvature H (d, d) of the objective of a fit: J' V^-1 J + Q.
 
-    J are the derivatives of the expected tables, V is the covariance of the noisy tables with Cholesky factor root, and
-    Q the prior precision, from the prior variances ``q`` (d,) and ``known``.  ``a`` (M, d) is root^-1 J.
+    J are the derivatives of the expected tables, V = root root' is the covariance of the noisy tables, and Q is the
+    prior precision that follows from the prior variances ``q`` (d,) and from ``known``.  ``a`` (M, d) is root^-1 J.
     """
     return a.T @ a + np.diag(1 / q) + (known.rows.T / known.variance) @ known.rows
 
 
 def factored(H: Floats) -> tuple[Floats, bool]:
-    """Return the Cholesky factor of a matrix H.  If rounding makes H indefinite, its diagonal is slightly increased."""
+    """Return the Cholesky factor of a matrix H, as from scipy's ``cho_factor``.
+
+    If H is indefinite by rounding errors, its diagonal is slightly increased.
+    """
     for more in ROUNDING[:-1]:
         try:
             return cho_factor(H + more * np.diag(np.diag(H)))
@@ -92,7 +96,7 @@ def factored(H: Floats) -> tuple[Floats, bool]:
 
 
 def coefficients(model: TableModel) -> tuple[Floats, Codes]:
-    """Return the relative variance of each of d coefficients, and the number of its variance component.
+    """Return two arrays (d,): each coefficient's relative variance, and the number of its variance component.
 
     The prior variance of a coefficient is the product of its relative variance and its variance component.
     """
@@ -107,8 +111,9 @@ def fit_tables(
 ) -> TableFit:  # fmt: skip
     """Fit a log-linear model to noisy tables: the most probable coefficients, and estimated variance components.
 
-    ``y`` (M,) are the noisy entries of all tables, and ``noise`` (M,) their noise variances.  The iteration begins with
-    the coefficients ``start`` and the variance components ``variance``, which are renewed by maximum evidence.
+    ``y`` (M,) are the noisy entries of all tables, and ``noise`` (M,) are their noise variances.  The iteration begins
+    with the coefficients ``start`` (default 0) and the variance components ``variance`` (default: the guesses of
+    ``components``).  Variance components are estimated by maximum evidence (:func:`renewed`).
     """
     relative, component = coefficients(model)
     variance = components.variance if variance is None else variance
@@ -135,9 +140,10 @@ def fit_tables(
 
 
 def sketched(model: TableModel, y: Floats, theta: Floats) -> tuple[TableModel, Floats]:
-    """Return an approximate model with fewer rows (a sketch), and the noisy entries ``y`` (M,) for this model.
+    """Return an approximate model with fewer rows (a sketch), and noisy entries (M,) for this model.
 
-    The entries are shifted so that the residuals at the coefficients ``theta`` stay the same.
+    The entries are ``y`` (M,) plus the difference of the two models' expected entries, so that the residuals at the
+    coefficients ``theta`` stay the same.
     """
     sketch = model.sketch
     if sketch is model:
@@ -147,7 +153,7 @@ def sketched(model: TableModel, y: Floats, theta: Floats) -> tuple[TableModel, F
 
 
 def refitted(fit: TableFit, model: TableModel) -> TableFit:
-    """Fit ``model``, with other effects of strata and PSUs, to the noisy tables of ``fit``, starting at ``fit``."""
+    """Fit ``model``, which has other effects of strata and PSUs, to the tables of ``fit``, starting at ``fit``."""
     return fit_tables(model, fit.y, fit.noise, fit.components, fit.known, fit.theta, fit.variance)
 
 
@@ -155,11 +161,15 @@ def renewed(
     theta: Floats, posterior: Floats, relative: Floats, component: Codes, variance: Floats, components: Components,
     most: float = MOST,
 ) -> Floats:  # fmt: skip
-    """Return new estimates of the variance components (B,), by one step of the fixed point of MacKay (1992).
+    """Return new estimates of the variance components (B,), by one fixed-point step of MacKay (1992).
 
-    An estimate is a sum of squared coefficients ``theta`` (d,), each divided by its ``relative`` variance, over the
-    effective number of coefficients.  ``component`` (d,) is the variance component of each coefficient, and
-    ``posterior`` (d,) its posterior variance.  Estimates are at most ``most``.
+    For coefficients ``theta`` (d,) with relative variances ``relative`` and posterior variances ``posterior``, the
+    estimate of a component with value ``variance`` is
+
+        sum of theta^2 / relative,  divided by the sum of  1 - posterior / (relative variance),
+
+    where both sums are over the coefficients of the component (``component`` (d,) has the component of each).  The
+    guess in ``components`` enters with its weight, fixed variances stay, and estimates are at most ``most``.
     """
     B = len(variance)
     squares = np.bincount(component, theta**2 / relative, B)
@@ -173,12 +183,13 @@ def renewed(
 def descend(
     model: TableModel, y: Floats, root: Floats, known: Known, theta: Floats, mean: Floats, q: Floats, most: int = STEPS
 ) -> tuple[Floats, Floats, int]:
-    """Find the coefficients theta that minimise the objective of a fit, by Levenberg-Marquardt.
+    """Find the coefficients that minimise the objective of a fit, by the Levenberg-Marquardt algorithm.
 
-    Return theta, the curvature H of the objective and the number of steps, which is at most ``most``.  The covariance
-    V of the noisy tables is fixed, with the Cholesky factor ``root``.  Coefficients have the prior means ``mean`` and
-    variances ``q``.  A step is taken only if the objective falls.  Derivatives come from a model with fewer rows (a
-    sketch) until a step has to be damped, and are exact from then on.
+    The iteration begins with ``theta`` (d,).  Return the coefficients found, the curvature H of the objective and the
+    number of steps, which is at most ``most``.  The covariance V of the noisy tables is fixed, with the Cholesky factor
+    ``root``.  Coefficients have the prior means ``mean`` and variances ``q``.  A step is taken only if the objective
+    falls.  Derivatives come from a model with fewer rows (a sketch) until a step has to be damped, and are exact from
+    then on.
     """
     steps, damping, about = 0, 0.0, True
     p = model.probabilities(theta)
@@ -214,9 +225,10 @@ def descend(
 def descend_from(
     fit: TableFit, model: TableModel, y: Floats, known: Known, mean: Floats
 ) -> tuple[Floats, bool]:  # fmt: skip
-    """Fit ``model`` to noisy entries ``y`` by BFGS, starting at an earlier fit and its curvature.
+    """Fit ``model`` to noisy entries ``y`` (M,) by BFGS, starting at an earlier fit and its curvature.
 
-    Return the coefficients, and True if BFGS converged.  Source: Nocedal & Wright (2006), algorithm 7.4.
+    The coefficients have the prior means ``mean`` (d,).  Return the coefficients, and True if BFGS converged.  Source:
+    Nocedal & Wright (2006), algorithm 7.4.
     """
     theta, root = fit.theta, fit.root
     p = model.probabilities(theta)
@@ -249,7 +261,7 @@ def descend_from(
 def _direction(curvature: tuple[Floats, bool], pairs: list[tuple[Floats, Floats]], gradient: Floats) -> Floats:
     """Return the next step of BFGS by the two-loop recursion.
 
-    ``pairs`` are the steps so far and the changes of the gradient.
+    ``pairs`` has, for each step so far, the step and the change of the gradient.
     """
     used = [(s, change, 1 / (change @ s)) for s, change in pairs if change @ s > 0]
     q, weights = gradient, []
@@ -277,10 +289,16 @@ def _residual(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Perturbation:
-    """Random errors that make one draw of the coefficients of a fit.
+    """Random errors for one draw of the coefficients of a fit.
 
-    The errors are those of the noisy tables (M,), of the prior means of the coefficients (d,), and of the known linear
-    functions of the coefficients.
+    Attributes
+    ----------
+    noise : float array (M,)
+        Errors of the noisy entries of all tables.
+    prior : float array (d,)
+        Errors of the prior means of the coefficients.
+    known : float array
+        Errors of the known linear functions of the coefficients.
     """
 
     noise: Floats
@@ -289,23 +307,23 @@ class Perturbation:
 
     @classmethod
     def for_fit(cls, fit: TableFit, noise: Floats, rng: np.random.Generator) -> Perturbation:
-        """Draw errors of the prior means and of the known linear functions; ``noise`` (M,) are errors of the tables."""
+        """Draw the errors ``prior`` and ``known`` for a fit.  The errors ``noise`` (M,) of the tables are given."""
         _, component = coefficients(fit.model)
         less = np.where(np.isinf(fit.components.worth), 1.0, np.minimum(1.0, OPEN / fit.variance))
         prior = rng.standard_normal(len(fit.q)) * np.sqrt(fit.q * less[component])
         return cls(noise, prior, rng.standard_normal(len(fit.known.value)) * np.sqrt(fit.known.variance))
 
     def __neg__(self) -> Perturbation:
-        """Return the random errors with opposite signs, which are equally probable."""
+        """Return the errors with opposite signs."""
         return Perturbation(-self.noise, -self.prior, -self.known)
 
 
 def draw(fit: TableFit, by: Perturbation, model: TableModel | None = None) -> Floats:
-    """Draw coefficients: fit the model again, to its own expected tables plus new noise.
+    """Draw coefficients (d,): fit the model again, to its own expected tables plus new noise.
 
-    The random errors ``by`` hold the new noise and changes of the prior means.  Draws vary because of noise and prior,
-    but not because of the sampling of records (Reiter & Kinney 2012).  ``model`` may have other effects of strata and
-    PSUs, with the same expectation of the tables.
+    ``by`` has the new noise and the changes of the prior means.  Draws vary because of noise and prior, but not because
+    of the sampling of records (Reiter & Kinney 2012).  If ``model`` is given, it is fitted in place of the model of
+    ``fit``; it may have other effects of strata and PSUs.
     """
     y = fit.model.expected(fit.model.probabilities(fit.theta)) + by.noise
     known = Known(fit.known.rows, fit.known.rows @ fit.theta + by.known, fit.known.variance)

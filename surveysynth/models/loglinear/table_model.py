@@ -1,8 +1,9 @@
 """Log-linear model of a response in bins, and the expectation of its noisy tables.
 
-Bins are the G cells of the response, special values included.  A **row** of the model is a set of records with the same
-distribution of the response.  The R rows divide the X **public cells**, whose numbers of records are known.  A record
-of row r is in bin g with a probability p(g | r) proportional to exp(eta_rg),
+The response is a confidential variable.  Its values are grouped into G bins, of numbers or of one special value such as
+"missing".  A **row** of the model is a set of records with the same distribution of the response.  The R rows divide
+the X **public cells**, which are combinations of public levels with known numbers of records.  A record of row r is in
+bin g with a probability p(g | r) proportional to exp(eta_rg),
 
     eta_rg = o(r, g) + sum over effects e of  z_e(r)' Theta_e b_e(g),
 
@@ -13,7 +14,8 @@ expected counts of its J groups of bins for each of the L levels of a factor:
 
 where n_r is the number of records of row r, and E_t[g, j] is 1 if bin g is in group j and 0 otherwise.
 
-All expected tables together have M entries, and all Theta_e together are the d coefficients theta.
+All expected tables together have M entries (expected counts or sums), and all Theta_e together have the d coefficients
+theta.
 """
 
 from __future__ import annotations
@@ -43,13 +45,15 @@ def places(sizes: Codes) -> Codes:
 class Table:
     """A table (L, J) of the response: L levels of a factor by J columns.  "Row" always means a row of the model.
 
+    A table has no numbers; it defines which records are counted where.
+
     Attributes
     ----------
     level : int array (R,)
         Level of each row, from 0.
     bins : float array (G, J)
         Contribution of a record in bin g to column j.  In a table of counts, the contribution is 1 if bin g is in group
-        j and 0 otherwise.  In a table of sums, the contribution is the value of bin g.
+        j and 0 otherwise.  In a table of sums, the contribution is a value or score of bin g.
     levels : int
         Number of levels, L.
     sampled : bool
@@ -70,11 +74,11 @@ class Table:
         return self.levels * self.bins.shape[1]
 
     def for_rows(self, rows: Codes) -> Table:
-        """Return the table for a model that consists of copies of some ``rows`` of this model."""
+        """Return the table for a model whose rows are copies of the ``rows`` of this model (numbers from 0)."""
         return replace(self, level=self.level[rows], times=None if self.times is None else self.times[rows])
 
     def weighted(self, rows: Floats) -> Floats:
-        """Multiply values (R, ...) of the model's rows by ``times``, the factor of each row."""
+        """Multiply the values ``rows`` (R, ...) of the model's rows by ``times``, the factor of each row."""
         return rows if self.times is None else (rows.T * self.times).T
 
     @cached_property
@@ -94,12 +98,13 @@ class Table:
 class Effect:
     """A term z(r)' Theta b(g) of the log probability of bin g in row r of the model.
 
-    z(r) are A features of the row, b(g) are K basis functions of the bin, and Theta (A, K) are normal coefficients.
+    z(r) are A features of the row, b(g) are K basis functions of the bin, and Theta (A, K) are coefficients with normal
+    priors.  The prior variance of a coefficient is its relative variance times an estimated variance component.
     """
 
     features: Floats  # (R, A) z of each row
     basis: Floats  # (G, K) b of each bin
-    relative: Floats  # (K,) variance of the coefficients of each basis function, divided by the variance component
+    relative: Floats  # (K,) relative variance of the coefficients of each basis function
     component: Codes  # (K,) number of the variance component of each basis function
 
     @property
@@ -145,16 +150,19 @@ class TableModel:
     def for_rows(
         self, rows: Codes, unit: Codes, share: Floats, n: Floats, offset: Floats | None, times: Floats | None
     ) -> TableModel:  # fmt: skip
-        """Return the model of copies of some ``rows`` of this model, with other public cells, shares and offsets."""
+        """Return the model whose rows are copies of the ``rows`` of this model, with other attributes as given.
+
+        ``unit``, ``share`` and ``offset`` belong to the new rows, ``n`` and ``times`` to their public cells.
+        """
         return TableModel(
             unit, share, n, [table.for_rows(rows) for table in self.tables],
             [replace(effect, features=effect.features[rows]) for effect in self.effects], offset, times,
         )  # fmt: skip
 
     def for_features(self, features: Sequence[Floats]) -> TableModel:
-        """Return a model that only computes the probabilities of rows with other ``features``.  It has no tables.
+        """Return a model of rows with other ``features``: one array (R, A) for each effect.
 
-        ``features`` has one array (R, A) for each effect.
+        The model has no tables; it only computes probabilities.
         """
         effects = [replace(effect, features=z) for effect, z in zip(self.effects, features, strict=True)]
         return TableModel(np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0), [], effects)
@@ -184,7 +192,8 @@ class TableModel:
     def slopes(self, theta: Floats, p: Floats) -> Floats:
         """Return approximate derivatives (M, d) of the M expected entries with respect to the d coefficients ``theta``.
 
-        The derivatives are those of the sketch, a model with fewer rows.
+        ``p`` (R, G) are the probabilities under ``theta``.  The derivatives are those of the sketch, a model with fewer
+        rows.
         """
         sketch = self.sketch
         return sketch.jacobian(p if sketch is self else sketch.probabilities(theta))
@@ -232,9 +241,10 @@ class TableModel:
 
     @cached_property
     def columns(self) -> list[tuple[Floats, list[tuple[Table, slice]]]]:
-        """The tables, grouped by ``bins``, the contributions of a record to the columns.
+        """The tables in groups with equal :attr:`Table.bins`.
 
-        Each group has its ``bins``, and its tables with the positions of their entries in the vector of all entries.
+        For each group: the ``bins``, and a list of pairs, which are a table of the group and the positions of its
+        entries in the vector of all entries.
         """
         found: list[tuple[Floats, list[tuple[Table, slice]]]] = []
         for table, at in self._at():
@@ -254,6 +264,8 @@ class TableModel:
     def jacobian(self, p: Floats) -> Floats:
         """Return the derivatives (M, d) of the expected entries of all tables with respect to the d coefficients.
 
+        ``p`` (R, G) are the probabilities under these coefficients.
+
         The expected entry mu[l, j] of a table, at level l and column j, has the derivative
 
             d mu[l, j] / d Theta[a, k] = sum over rows of level l of  n_r z_a { sum_g p_g E_gj b_gk - (p'E)_j (p'b)_k },
@@ -272,7 +284,8 @@ class TableModel:
     def _placed(self) -> list[list[csr_array]]:
         """Features as sparse matrices (L A, R), for each block of effects and each table.
 
-        Column r has the features of row r of the model, in the part of the level to which the row belongs.
+        A matrix has A matrix rows for each of the L levels of the table.  Column r has the A features of row r of the
+        model in the matrix rows of the level to which row r belongs, and 0 elsewhere.
         """
         out = []
         for block in self.blocks:
@@ -302,9 +315,10 @@ class TableModel:
         return out
 
     def covariance(self, p: Floats) -> Floats:
-        """Return the sampling covariance (M, M) of the true entries of all tables, given probabilities ``p`` (R, G).
+        """Return the sampling covariance (M, M) of the entries of all tables before noise is added.
 
-        The records of each public cell have a multinomial distribution.
+        ``p`` (R, G) are the probabilities.  Within a public cell, the records have a multinomial distribution over the
+        bins.
         """
         w = self.counted[:, None] * p if self.times is None else (self.counted * self.times[self.unit])[:, None] * p
         out = -self._squared_means(p)
@@ -328,9 +342,9 @@ class TableModel:
         return ((table, at) for table, at in self._at() if table.sampled)
 
     def _squared_means(self, p: Floats) -> Floats:
-        """Sum n_x m m' (M, M) over public cells x.
+        """Return the sum over public cells x of n_x m_x m_x' (M, M).
 
-        n_x is the number of records of cell x, and m (M,) are the expected tables of one record of this cell.
+        n_x is the number of records of cell x, and m_x (M,) are the expected entries of the tables of one such record.
         """
         means = np.zeros((len(self.n), sum(table.size for table in self.tables)))
         for table, at in self._sampled():
@@ -343,7 +357,7 @@ class TableModel:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Block:
-    """Effects that have the same K basis functions of the G bins, so that one matrix product computes them all.
+    """Effects that have the same K basis functions, ``basis`` (G, K), so that one matrix product computes them all.
 
     ``features`` (R, A) are the features of all these effects in each of R rows.  ``places`` (A K,) are the positions of
     their coefficients in the vector of all coefficients.
@@ -357,8 +371,8 @@ class _Block:
 def _table_jacobian(table: Table, block: _Block, placed: csr_array, w: Floats, mean: Floats) -> Floats:
     """Return the derivatives (L J, A K) of a table with respect to the coefficients of a block of effects.
 
-    ``w`` (R, G) are expected records by row and bin, ``mean`` (R, K) are expected basis functions, and ``placed`` (L A,
-    R) are the features of the rows by level of the table.
+    ``w`` (R, G) are the expected records of each row in each bin, ``mean`` (R, K) are the expected basis functions in
+    each row, and ``placed`` (L A, R) is the matrix of :attr:`TableModel._placed`.
     """
     counts, (A, K), J, R = w @ table.bins, (block.features.shape[1], block.basis.shape[1]), table.bins.shape[1], len(w)
     both = (block.basis[:, :, None] * table.bins[:, None, :]).reshape(len(block.basis), K * J)
@@ -380,10 +394,10 @@ def _table_jacobian(table: Table, block: _Block, placed: csr_array, w: Floats, m
 
 
 def _common(one: Table, other: Table, w: Floats) -> Floats:
-    """Return the expected products of entries of two tables, summed over records: (entries, entries).
+    """Return, for each entry of one table and each entry of another, a sum over records: (entries, entries).
 
-    The product is that of a record's contributions to the two entries.  ``w`` (R, G) are expected records by row and
-    bin.
+    The sum is of the expected product of a record's contributions to the two entries.  ``w`` (R, G) are the expected
+    records of each row in each bin.
     """
     out = np.zeros((one.levels, one.bins.shape[1], other.levels, other.bins.shape[1]))
     pair = one.level * other.levels + other.level
