@@ -381,6 +381,15 @@ def test_a_release_carries_title_and_what_it_supersedes(survey: Path, tmp_path: 
     assert (tmp_path / "second" / "public" / "report.txt").read_text().startswith("Incomes\n")
 
 
+def test_the_sum_with_an_earlier_release_counts_the_epsilon_that_a_fit_gives(survey: Path, tmp_path: Path) -> None:
+    first = ss.Plan.draft(survey, formula=FORMULA, **quick())
+    first.write(first.release(seed=1), tmp_path / "first")
+    given = {"epsilon": None, "c1": 0.9, "supersedes": str(tmp_path / "first")}
+    release = first.set(**given, m=3).release(seed=2)
+    assert release.privacy.epsilon > 0
+    assert release.method["supersedes"]["together"] == 20.0 + release.privacy.epsilon
+
+
 def test_a_release_beside_the_file(survey: Path, design: ss.SurveyDesign) -> None:
     plan = ss.Plan.draft(survey, formula=FORMULA, by=["education"], **quick(epsilon=200))
     table = plan.compare(plan.release(seed=3)).cells

@@ -61,15 +61,27 @@ def refuse_far_total(design: SurveyDesign, settings: Settings) -> None:
         refuse_far(checked_total(total, design), design)
 
 
-def superseded(settings: Settings, folder: Path) -> tuple[list[str], dict[str, Any]]:
-    """Return sentences for the report, and facts for the manifest, on the earlier release that this one replaces.
+def superseded(settings: Settings, folder: Path) -> dict[str, Any]:
+    """Return epsilon, kind of guarantee and checksum of the earlier release that this one replaces.
 
-    Both contain the sum of the two epsilons.  Both are empty if the plan names no earlier release.
+    The result is empty if the plan names no earlier release.
     """
     if settings.release.supersedes is None:
-        return [], {}
+        return {}
     place = folder / settings.release.supersedes
     earlier = read_release(place).privacy
-    together = earlier.epsilon + (settings.privacy.epsilon or 0.0)
-    facts = {"epsilon": earlier.epsilon, "kind": earlier.kind, "together": together, "manifest": seal_of(place)}
-    return [SUPERSEDES.format(earlier.epsilon, earlier.kind, together)], {"supersedes": facts}
+    return {"epsilon": earlier.epsilon, "kind": earlier.kind, "manifest": seal_of(place)}
+
+
+def with_earlier(earlier: dict[str, Any], epsilon: float) -> tuple[list[str], dict[str, Any]]:
+    """Return sentences for the report, and facts for the manifest, on the release that this one replaces.
+
+    Both contain the sum of the two epsilons, of which ``epsilon`` is this release's own.  Both are empty if there is no
+    earlier release.
+    """
+    if not earlier:
+        return [], {}
+    together = earlier["epsilon"] + epsilon
+    return [SUPERSEDES.format(earlier["epsilon"], earlier["kind"], together)], {
+        "supersedes": earlier | {"together": together}
+    }

@@ -32,7 +32,7 @@ from ..synthesis.fitting import fit, prepared
 from ..synthesis.policy import Policy
 from ..synthesis.synthetic_design import public_columns
 from .arguments import MAP_ENTRIES, accepted_of, by_of, mechanism_of, print_of, rule_of, synthesizer_of
-from .checks import refuse_far_total, refuse_labelled, superseded
+from .checks import refuse_far_total, refuse_labelled, superseded, with_earlier
 from .entries import PlanEntries
 from .preview import Preview, preview
 from .privacy_cost import PrivacyCost, privacy_cost
@@ -51,18 +51,15 @@ class Asked:
         Makes the release.
     derived : dict of str to function
         For each derived column, a function that computes the column from a frame.
-    notes : list of str
-        Sentences for the report, on the earlier release that this release replaces.
-    supersedes : dict
-        Facts for the manifest, on the earlier release that this release replaces.
+    earlier : dict
+        Facts on the earlier release that this release replaces; empty if there is none.
     """
 
     model: Synthesizer
     mechanism: Mechanism
     make: Callable[[], Release]
     derived: dict[str, Any]
-    notes: list[str]
-    supersedes: dict[str, Any]
+    earlier: dict[str, Any]
 
 
 class Plan(PlanEntries):
@@ -197,7 +194,8 @@ class Plan(PlanEntries):
         # measuring charges the ledger at once, other releases charge it when they are made or written
         asked = self._checked(ledger, seed, charged=strict)
         made = asked.make()
-        finished = _with_more(made.assign(**asked.derived), asked.notes, self._about() | asked.supersedes)
+        notes, facts = with_earlier(asked.earlier, made.privacy.epsilon)
+        finished = _with_more(made.assign(**asked.derived), notes, self._about() | facts)
         return finished if strict else finished.entered(ledger if enter else None)
 
     def _checked(self, ledger: Ledger | None, seed: int | None, *, charged: bool = False) -> Asked:
@@ -206,7 +204,7 @@ class Plan(PlanEntries):
         If ``charged``, the release's epsilon is entered in the ledger as soon as the release is made.
         """
         wrong, settings = Obstacles(), self.settings
-        others = wrong.check(superseded, settings, self._folder)
+        earlier = wrong.check(superseded, settings, self._folder)
         parts = wrong.check(self._parts)
         wrong.check(refuse_far_total, self.design, settings)
         derived: dict[str, Any] | None = None
@@ -222,8 +220,8 @@ class Plan(PlanEntries):
         if ledger is not None and epsilon is not None and not charged:
             wrong.check(ledger.check, epsilon)
         wrong.refuse()
-        assert parts is not None and make is not None and others is not None
-        return Asked(*parts, make, derived or {}, *others)
+        assert parts is not None and make is not None and earlier is not None
+        return Asked(*parts, make, derived or {}, earlier)
 
     def _derived(self, model: Synthesizer) -> dict[str, Any]:
         columns = [*public_columns(self.design, model), *model.outcomes]
