@@ -33,7 +33,7 @@ def rows(bad: ArrayLike) -> str:
 
 
 def as_list(names: str | Iterable[str] | None) -> list[str]:
-    """Return one name, several names or None as a list of names.  Raise InputError for other types."""
+    """Return one name or several names as a list, and an empty list for None.  Raise InputError for other types."""
     listed = several(names)
     for name in listed if names is not None else []:
         if not isinstance(name, str):
@@ -84,7 +84,7 @@ def positive(value: object, name: str) -> float:
 
 
 def interval_of(value: object, name: str) -> tuple[float, float]:
-    """Return two limits as floats.  Raise InputError unless they are finite numbers, the lower one first."""
+    """Return two limits as floats.  Raise InputError unless they are finite and the first is below the second."""
     pair = several(value)
     if isinstance(value, str | bytes | Mapping) or len(pair) != 2 or not all(is_finite(limit) for limit in pair):
         raise InputError(f"{name} must be a pair of numbers, (lowest, highest)")
@@ -104,7 +104,7 @@ def whole(value: object, name: str, most: int = 2**31 - 1) -> int:
 
 
 def one_of(value: object, allowed: Iterable[object], name: str) -> None:
-    """Raise InputError for a value that is not allowed."""
+    """Raise InputError for a value that is not among those ``allowed``.  ``name`` names the argument in the message."""
     listed = list(allowed)
     if not any(value is each or (isinstance(value, type(each)) and value == each) for each in listed):
         raise InputError(f"{name}={reprlib.repr(value)} is not one of {', '.join(map(str, listed))}")
@@ -153,6 +153,6 @@ def line_of_text(value: object, name: str) -> str:
 
 
 def check_seed(seed: object) -> None:
-    """Raise InputError for a seed that is neither None nor a whole number from 0 on."""
+    """Raise InputError for a seed that is neither None nor a whole number of at least 0."""
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
         raise InputError("seed must be a whole number, not negative")
