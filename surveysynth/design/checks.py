@@ -174,9 +174,10 @@ def joint_of(given: ArrayLike | tuple[Joint, ...] | None, pi: Floats) -> tuple[J
 def check_pps(pps: PPS, joint: tuple[Joint, ...], stages: tuple[Stage, ...], pi: Floats, lonely_psu: LonelyPSU) -> None:
     """Raise InputError if the variance estimator ``pps`` does not fit the design.
 
-    These estimators are for elements that were drawn without fpc and with inclusion probabilities ``pi`` (n,) of at
-    most 1.  Some need joint inclusion probabilities.  Apart from "horvitz_thompson" and "poisson", they cannot estimate
-    the variance of a stratum with a single unit that was not certain, unless ``lonely_psu`` is "remove".
+    These estimators are for elements (no clusters, no fpc) that were drawn with inclusion probabilities ``pi`` (n,) of
+    at most 1.  Some need joint inclusion probabilities.  Apart from "horvitz_thompson" and "poisson", they cannot
+    estimate the variance of a stratum with a single unit that was not certain ("brewer": with a single unit, which was
+    not certain), unless ``lonely_psu`` is "remove".
     """
     one_of(pps, get_args(PPS), "pps")
     first = stages[0]
