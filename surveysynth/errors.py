@@ -47,7 +47,7 @@ class PrivacyError(SurveySynthError):
 
 
 class EngineError(SurveySynthError):
-    """The Stan engine is missing or stopped."""
+    """Stan, which draws from posterior distributions, is not installed or stopped with an error."""
 
     code = "engine"
 

@@ -20,7 +20,7 @@ EXACT = Context(prec=1000, traps=[Inexact])  # any sum of floats has fewer digit
 
 
 def new_id() -> str:
-    """A random text of 32 hexadecimal digits."""
+    """Return a random text of 32 hexadecimal digits."""
     return secrets.token_hex(16)
 
 

@@ -34,7 +34,7 @@ ENOUGH = 0.05  # share of the steps after which the remaining time is estimated
 
 
 class _Stage:
-    """Name and starting time of the current stage, and the number of its steps that are done."""
+    """The current stage: its name, its starting time, and the numbers of its steps that are done and in all."""
 
     def __init__(self) -> None:
         self.name, self.begun, self.done, self.total = "", time.monotonic(), 0, 0

@@ -1,4 +1,7 @@
-"""Check arguments and columns, and describe row numbers in messages."""
+"""Check arguments and columns, and describe row numbers in messages.
+
+The parameter ``name`` of a check is the name of the argument that is checked, for the message.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ def as_list(names: str | Iterable[str] | None) -> list[str]:
 
 
 def several(given: Any) -> list[Any]:
-    """Return the items of an argument as a list.  A text, or a value that is not iterable, is one item."""
+    """Return the items of an argument as a list.  A text or a value that is not iterable gives a list of one item."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) == 0:
         return [given]
     return list(given)
@@ -146,7 +149,7 @@ def check_keywords(
 
 
 def line_of_text(value: object, name: str) -> str:
-    """Return a text without outer blanks.  Raise InputError unless it is one line of printable characters."""
+    """Return a text without blanks at its ends.  Raise InputError unless it is one line of printable characters."""
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
         raise InputError(f"{name} must be a text of one line, without control characters, and not empty")
     return value.strip()

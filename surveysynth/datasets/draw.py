@@ -129,7 +129,7 @@ def _proportional(units: Positions, sizes: Floats, n: int, rng: np.random.Genera
 
 
 def _takes(population: pd.DataFrame, strata: str, psu: str | None, take: int | str) -> Positions:
-    """Return, for each unit, the number of units to draw in the unit's PSU: (N,).  Return ones without PSUs."""
+    """Return, for each unit, the number of units to draw in its PSU, (N,).  Without PSUs all these numbers are 1."""
     if psu is None:
         return np.ones(len(population), dtype=np.intp)
     if not isinstance(take, str):

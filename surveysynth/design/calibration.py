@@ -53,6 +53,7 @@ class Ratio:
     Attributes
     ----------
     distance : {"raking", "linear", "logit"}
+        Distance between new and old weights, from which g follows.
     bounds : (float, float)
         Smallest and largest ratio.  They are -inf and inf if there are no bounds.
     """
@@ -320,7 +321,7 @@ def auxiliary_of(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Floats, ...
 
 
 def title(names: str | Sequence[str]) -> str:
-    """Name a margin or a column in messages, such as ``'sex' x 'age'`` or, without columns, the whole population."""
+    """Return the text for a margin or a column in messages: ``'sex' x 'age'`` or, without columns, the population."""
     names = (names,) if isinstance(names, str) else names
     return " x ".join(map(repr, names)) if names else "the whole population"
 

@@ -102,7 +102,10 @@ class Calibration:
         return (*(name for margin in self.poststrata_names for name in margin), *self.auxiliary_names, *weights)
 
     def roles(self) -> dict[str, Any]:
-        """Return the columns as arguments of :class:`SurveyDesign`.  An argument without a column is left out."""
+        """Return the arguments of :class:`SurveyDesign` that name the columns of this calibration.
+
+        An argument without a column is left out.
+        """
         margins = [names[0] if len(names) == 1 else list(names) for names in self.poststrata_names] or None
         named = {
             "poststrata": margins[0] if margins and len(margins) == 1 and isinstance(margins[0], str) else margins,

@@ -40,13 +40,15 @@ def check_roles(
 ) -> dict[str, str]:
     """Return the column of each role.  Raise InputError if columns do not exist or cannot have their roles.
 
+    Roles are those of ``single`` that have a column, and "psu (stage 1)", "fpc (stage 1)", "psu (stage 2)", and so on.
+
     Parameters
     ----------
     frame : pandas.DataFrame
     single : mapping of str to str or None
         Column, or None, for each of the roles "weights", "probs", "strata", "base_weights" and "calibrated_weights".
     psu_names, fpc_names : sequence of str
-        Columns of sampling units and of finite population corrections, one per stage, outermost stage first.
+        Columns of sampling units and of finite population corrections, one per stage, first stage first.
     """
     if not isinstance(frame, pd.DataFrame):
         raise InputError(f"frame must be a pandas DataFrame, not {type(frame).__name__}")

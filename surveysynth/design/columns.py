@@ -23,7 +23,10 @@ LISTED = 12  # largest number of columns that a message names
 
 
 def names_of(columns: Columns, role: str) -> tuple[str, ...]:
-    """Return one name or several names as a tuple.  Raise InputError if one is not a string."""
+    """Return one name or several names as a tuple, and an empty tuple for None.
+
+    Raise InputError if a name is not a text.  ``role`` is the name of the argument, for the message.
+    """
     names: tuple[Any, ...] = () if columns is None else tuple(several(columns))
     if not all(isinstance(name, str) for name in names):
         raise InputError(f"{role} must be a column name or a list of column names")
@@ -54,7 +57,10 @@ def listing(columns: Iterable[Hashable], *, about: Sequence[str] | None = None) 
 
 
 def shown(name: str, columns: Sequence[str]) -> str:
-    """Name a column in a message: ``column 'income'``, or ``column number 3`` if some names look like values."""
+    """Return a text that names a column in a message: ``column 'income'``.
+
+    The text is ``column number 3`` if some of the names ``columns`` look like values (:func:`listing`).
+    """
     if any(VALUE.match(each) for each in columns):
         return f"column number {columns.index(name) + 1}"
     return f"column {name!r}"

@@ -236,7 +236,7 @@ class CsvColumns:
         return pd.Series(_numbers(texts, column.shapes, self._dialect, TYPES[kind]).to_pandas())
 
     def _notes(self) -> Iterator[str]:
-        """Describe the values that can be read in several ways, one sentence per column."""
+        """Yield sentences for warnings about values that can be read in several ways."""
         names = self._names
         absent = {name: column.absent for name, column in self._columns.items() if column.absent}
         numbers = [name for name in absent if not self._columns[name].answers]

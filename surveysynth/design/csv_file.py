@@ -281,7 +281,7 @@ def _text(file: IO[bytes], encoding: str) -> io.TextIOWrapper:
 def _records(lines: Iterable[str], separator: str, *, strict: bool = False) -> Iterator[list[str]]:
     """Split lines into lists of fields.  Empty lines are skipped, as in pandas.
 
-    With ``strict``, a quoted text that ends within a field is an error.
+    With ``strict``, it is an error if a field goes on after a closing quotation mark, as in "a"b.
     """
     found = csv.reader(lines, delimiter=separator, strict=strict)
     return (record for record in found if len(record) > 1 or "".join(record).strip())
@@ -304,7 +304,10 @@ def _beginning(path: Path, options: CsvOptions) -> tuple[str, int, str, list[str
 
 
 def _names(file: str, header: list[str]) -> tuple[str, ...]:
-    """Strip blanks from names, and call nameless columns "Unnamed: 3".  Raise InputError if two names are equal."""
+    """Return the names of columns in the header of a file.  Raise InputError if two names are equal.
+
+    Blanks around names are removed, with a warning.  A column without a name, at position 3 from 0, is "Unnamed: 3".
+    """
     names = [name.strip() or f"Unnamed: {number}" for number, name in enumerate(header)]
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
@@ -331,7 +334,10 @@ def _separator(lines: list[str], decimal: str | None, thousands: str | None) -> 
 
 
 def _fields(lines: list[str], separator: str) -> int:
-    """Count the fields of the header.  The count is 0 if a quoted text ends within a field, as in "a,b";c."""
+    """Count the fields of the header.  The count is 0 if a field goes on after a closing quotation mark.
+
+    For example, the header "a,b";c has no fields if the separator is a comma.
+    """
     try:
         return len(next(_records(lines, separator, strict=True), []))
     except csv.Error:

@@ -79,7 +79,7 @@ class DesignRecords:
         return design
 
     def _with(self, **changed: Any) -> Self:
-        """Copy the design with some attributes replaced.  No checks are made."""
+        """Copy the design with some attributes replaced, and :attr:`source` None.  No checks are made."""
         design = type(self).__new__(type(self))
         design.__dict__.update(self.__dict__ | {"_source": None} | changed)
         design.__dict__.pop("degf", None)  # computed once, for this design
@@ -244,7 +244,7 @@ class DesignRecords:
         Parameters
         ----------
         name : str
-            A column of the frame.
+            Name of a column.
 
         Returns
         -------
@@ -272,7 +272,7 @@ class DesignRecords:
         Parameters
         ----------
         name : str
-            A column of the frame.
+            Name of a column.
 
         Returns
         -------
@@ -297,7 +297,7 @@ class DesignRecords:
         Parameters
         ----------
         name : str
-            A column of the frame.
+            Name of a column.
 
         Returns
         -------
@@ -321,7 +321,7 @@ class DesignRecords:
         Parameters
         ----------
         name : str
-            A column of the frame.
+            Name of a column.
 
         Returns
         -------

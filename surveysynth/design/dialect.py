@@ -149,7 +149,7 @@ class Choices:
             self._lengths |= {len(part) for part in parts}
 
     def could_be(self, shapes: Iterable[str]) -> bool:
-        """True if the values of a column could be answers that tick several choices.
+        """True if the values of the column could be answers that tick several choices.
 
         ``shapes`` are the shapes of all values of the column.
         """
@@ -271,7 +271,10 @@ def _contradiction(columns: Mapping[str, Forms], fitting: Mapping[str, frozenset
 
 
 def _ways(own: Sequence[Dialect] | frozenset[Dialect], other: frozenset[Dialect]) -> str:
-    """Write the argument (``decimal=`` or ``thousands=``) that selects a dialect in ``own`` and none in ``other``."""
+    """Return a text for a message: the argument ``decimal=`` or ``thousands=`` that a user should give.
+
+    The argument selects a dialect in ``own`` and none in ``other``.
+    """
     decimals = {d.decimal for d in own}
     if len(decimals) == 1 and not decimals & {d.decimal for d in other}:
         return f"decimal={decimals.pop()!r}"
@@ -291,7 +294,7 @@ def _answers_or_numbers(columns: Mapping[str, Forms], name: str, file: str) -> s
 
 
 def as_text(name: str, names: Sequence[str]) -> str:
-    """Write the argument ``text=`` that keeps a column as texts: ``text=['income']``.
+    """Return a text for a message: the argument ``text=['income']`` that keeps a column as texts.
 
     If some column names look like values, the file may lack a header line, and the name is not shown.
     """

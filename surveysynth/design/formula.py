@@ -31,7 +31,7 @@ OUTSIDE_OF_BACKTICKS = {sign: re.compile(rf"{re.escape(sign)}(?=(?:[^`]*`[^`]*`)
 
 
 def formula_columns(predictors: str) -> tuple[str, ...]:
-    """Return the columns of the right-hand side of a formula, sorted.
+    """Return the names of the columns in the right-hand side of a formula, sorted.
 
     Raises
     ------
@@ -110,7 +110,10 @@ def refuse_commas(formula: str) -> None:
 
 
 def factors_of(predictors: str) -> list[Factor]:
-    """Return the factors (columns or expressions) of all terms.  Raise InputError if the text is not a formula."""
+    """Return the factors (columns or expressions) of all terms in the right-hand side of a formula.
+
+    Raise InputError if the text is not the right-hand side of a formula.
+    """
     if not isinstance(predictors, str) or not predictors.strip():
         raise InputError("predictors must be a formula such as 'field + gender' ('1' for none)")
     refuse_commas(predictors)

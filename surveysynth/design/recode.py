@@ -1,4 +1,4 @@
-"""Recoding of categorical columns: labels as text, merged levels, and missing values as a level."""
+"""Recoding of categorical columns: levels as texts, merged levels, and missing values as a level."""
 
 from __future__ import annotations
 

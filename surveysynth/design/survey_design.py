@@ -1,4 +1,4 @@
-"""SurveyDesign: a data frame and the roles of its columns in the sampling design."""
+"""SurveyDesign: a data frame of records, and the roles of its columns in the sampling design, such as weights."""
 
 from __future__ import annotations
 

@@ -141,12 +141,12 @@ class EntropyJoint(Joint):
 
 @dataclass(frozen=True)
 class GivenJoint(Joint):
-    """Joint inclusion probabilities that the user gives.
+    """Joint inclusion probabilities that the user gives.  :meth:`checked` makes such an object.
 
     Attributes
     ----------
     positions : int array (n_h,)
-        Positions of the units in the sample.
+        Positions of the units in the sample, counted from 0.
     pi : float array (n_h,)
         Inclusion probabilities of the units.
     known : float array (n_h, n_h)
@@ -164,7 +164,7 @@ class GivenJoint(Joint):
 
     @classmethod
     def checked(cls, joint: ArrayLike, pi: Floats) -> GivenJoint:
-        """Check and copy a matrix of joint inclusion probabilities.
+        """Make an object from a matrix of joint inclusion probabilities, which is checked and copied.
 
         Parameters
         ----------

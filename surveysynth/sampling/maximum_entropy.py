@@ -76,7 +76,7 @@ class ConditionalPoisson:
         Returns
         -------
         int array (n,)
-            Positions of the selected units, in order.
+            Positions of the selected units, counted from 0, in ascending order.
         """
         certain = np.flatnonzero(self.odds == np.inf)
         free = np.flatnonzero((self.odds > 0) & (self.odds < np.inf))
@@ -97,7 +97,7 @@ def maximum_entropy(pi: ArrayLike, rng: np.random.Generator) -> Positions:
     Returns
     -------
     int array (n,)
-        Positions of the selected units, in order.
+        Positions of the selected units, counted from 0, in ascending order.
 
     Raises
     ------
@@ -189,9 +189,10 @@ def _log_odds(pi: Floats, n: int) -> tuple[Floats, Floats, Complex]:
 
 @nb.njit(cache=True)
 def _moments(pi: Floats, x: Floats, code: Positions, out: Floats) -> None:
-    """Add the sum of pi (1 - pi) T_q(x) over the units of each bin to ``out`` (bins, DEGREE).
+    """For each bin b and degree q, add the sum of pi (1 - pi) T_q(x) over the units of the bin to ``out[b, q]``.
 
-    T_q is the Chebyshev polynomial of degree q.  ``code`` is the bin of each unit, and -1 for units that are left out.
+    A bin is a set of units with similar pi, and T_q is the Chebyshev polynomial of degree q.  x, from -1 to 1, is the
+    position of a unit in its bin.  ``code`` is the bin of each unit, or -1 for a unit that is left out.
     """
     for i in range(pi.size):
         if code[i] >= 0:
@@ -204,9 +205,9 @@ def _moments(pi: Floats, x: Floats, code: Positions, out: Floats) -> None:
 
 @nb.njit(cache=True)
 def _add_polynomial(x: Floats, code: Positions, coefficients: Floats, out: Floats) -> None:
-    """Add the values of Chebyshev series at x to ``out`` (Clenshaw's recurrence).
+    """For each unit i, add the value of a Chebyshev series at ``x[i]`` to ``out[i]`` (Clenshaw's recurrence).
 
-    Unit i has the series with ``coefficients[code[i]]``.  Units with a negative code are left out.
+    The coefficients of the series are ``coefficients[code[i]]``.  Units with a negative code are left out.
     """
     for i in range(x.size):
         if code[i] >= 0:
@@ -350,9 +351,9 @@ def _tilt(odds: Floats, w: Floats, n: float) -> float:
 def _draw(odds: Floats, n: int, rng: np.random.Generator) -> Positions:
     """Draw n units by conditional Poisson selection, and return their positions.
 
-    Split the units in two parts, the second with about 1/8 of the variance.  Draw a Poisson sample from the first part.
-    If this sample has k units, accept it with a probability proportional to P(a Poisson sample from the second part has
-    n - k units).  Then draw n - k units from the second part in the same way.
+    Split the units into two parts, the second with about 1/8 of the variance of the sample size.  Draw a Poisson sample
+    from the first part.  If this sample has k units, accept it with a probability proportional to the probability that
+    a Poisson sample from the second part has n - k units.  Then draw n - k units from the second part in the same way.
     """
     N = odds.size
     drawn = np.empty(n, dtype=np.intp)

@@ -97,7 +97,7 @@ class Strata:
 
 
 def strata_of(strata: ArrayLike, N: int) -> Strata:
-    """Sort units by stratum.  Raise InputError if a unit has no stratum, or if ``strata`` does not have N entries."""
+    """Sort N units by stratum.  Raise InputError if ``strata`` does not have N entries, or if an entry is missing."""
     typed = isinstance(strata, (np.ndarray, pd.Series, pd.Categorical, pd.Index))
     values: Any = strata if typed else np.asarray(strata, dtype=object)
     code, label = guarded(

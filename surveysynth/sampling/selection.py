@@ -49,7 +49,7 @@ def systematic(pi: ArrayLike, rng: np.random.Generator) -> Positions:
     Returns
     -------
     int array (n,)
-        Positions of the selected units, in order.
+        Positions of the selected units, counted from 0, in ascending order.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def random_systematic(pi: ArrayLike, rng: np.random.Generator) -> Positions:
     Returns
     -------
     int array (n,)
-        Positions of the selected units, in order.
+        Positions of the selected units, counted from 0, in ascending order.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def poisson(pi: ArrayLike, rng: np.random.Generator) -> Positions:
     Returns
     -------
     int array (n,)
-        Positions of the selected units, in order.
+        Positions of the selected units, counted from 0, in ascending order.
 
     Raises
     ------
@@ -167,7 +167,7 @@ def simple_random(N: int, n: int, rng: np.random.Generator) -> Positions:
     Returns
     -------
     int array (n,)
-        Positions of the selected units, in order.
+        Positions of the selected units, counted from 0, in ascending order.
 
     Raises
     ------
@@ -199,7 +199,7 @@ def multinomial(size: ArrayLike, n: int, rng: np.random.Generator) -> Positions:
     Returns
     -------
     int array (n,)
-        Positions of the units drawn, in order.  A unit may occur several times.
+        Positions of the units drawn, counted from 0, in ascending order.  A unit may occur several times.
 
     Raises
     ------
@@ -260,7 +260,7 @@ def brewer(pi: ArrayLike, rng: np.random.Generator) -> Positions:
     Returns
     -------
     int array (n,)
-        Positions of the selected units, in order.
+        Positions of the selected units, counted from 0, in ascending order.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Samples from a frame, drawn separately in each stratum."""
+"""Samples from a sampling frame, drawn separately in each stratum."""
 
 from __future__ import annotations
 

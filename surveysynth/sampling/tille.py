@@ -32,7 +32,7 @@ def tille(pi: ArrayLike, rng: np.random.Generator) -> Positions:
     Returns
     -------
     int array (n,)
-        Positions of the selected units, in order.
+        Positions of the selected units, counted from 0, in ascending order.
 
     Raises
     ------

@@ -176,10 +176,10 @@ class Replicates(ABC):
         return np.where(number > 0, np.where(counted, theta_r, 0.0).sum(axis=0) / np.maximum(number, 1), theta)
 
     def _scaled_up(self, exists: NDArray[np.bool_]) -> Floats:
-        """Return the factor that makes up for replicates without an estimate.
+        """Return the factor by which a sum over the replicates with an estimate is multiplied.
 
-        The factor is 1 / (share of the rscales that belongs to the replicates with an estimate), or NaN if there are
-        none.
+        The factor is (sum of all rscales) / (sum of the rscales of the replicates with an estimate), or NaN if no
+        replicate has an estimate.
         """
         if not self.rscales.any():  # a complete sample: the variance is 0
             return np.where(exists.any(axis=0), 1.0, np.nan)

@@ -33,7 +33,7 @@ class CalibratedReplicates(Replicates):
         The function g of the calibration, which gives the ratio of a calibrated weight to the weight before
         calibration.
     g : float array (n,)
-        Weights of the design after calibration divided by the weights before calibration.
+        Ratio of the weights of the design after calibration to the weights before calibration (1 for a weight of 0).
     """
 
     before: Replicates

@@ -37,7 +37,7 @@ class GivenReplicates(Replicates):
     weights : float array (n,)
         Weights of the design.
     combined : bool
-        True if the columns hold full weights.  False if they hold factors, by which the weights are multiplied.
+        True if the columns have full weights.  False if they have factors, by which the weights are multiplied.
     """
 
     names: tuple[str, ...]
@@ -82,7 +82,7 @@ class GivenReplicates(Replicates):
         return alone
 
     def _block(self, replicates: slice, records: Records) -> Floats:
-        """The values of some columns for some records: (replicates, records)."""
+        """Return the values of some columns for some records: (replicates, records)."""
         return np.array([values[records] for values in self._values[replicates]], dtype=np.float64)
 
     @cached_property

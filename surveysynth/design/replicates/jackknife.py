@@ -30,7 +30,7 @@ class JackknifeReplicates(Replicates):
     stratum_of_unit : int array (units,)
         Stratum of each PSU.
     sampled : int array (strata,)
-        Number of PSUs in the sample, n_h.
+        Number of PSUs in the sample, n_h, for each stratum h.
     left_out : int array (R,)
         The PSU that each replicate leaves out.
     """
