@@ -59,7 +59,7 @@ def whole_file(path: Path, *, mode: int = 0o600, replace: bool = True) -> Iterat
     path : Path
         A path in an existing folder.
     mode : int
-        Permissions of the file, from which the umask is subtracted.
+        Permissions of the file.  The umask may remove some of them.
     replace : bool
         True if the file may replace an existing one.
 

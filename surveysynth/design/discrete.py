@@ -8,7 +8,7 @@ from .survey_design import SurveyDesign
 
 
 def is_discrete(design: SurveyDesign, name: str, most: int = 0) -> bool:
-    """True if a column is categorical: it has texts or categories, has the strata, or has few different numbers.
+    """True if a column is categorical: it has texts or categories, is the column of strata, or has few distinct numbers.
 
     Parameters
     ----------
@@ -16,7 +16,7 @@ def is_discrete(design: SurveyDesign, name: str, most: int = 0) -> bool:
     name : str
         A column of the design.
     most : int
-        A column of numbers is categorical if it has at most this many different values.
+        A column of numbers is categorical if it has at most this many distinct values.
     """
     column = design.column(name)
     return is_label(column) or name == design.strata_name or (most > 0 and column.nunique() <= most)
