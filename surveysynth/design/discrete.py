@@ -8,7 +8,7 @@ from .survey_design import SurveyDesign
 
 
 def is_discrete(design: SurveyDesign, name: str, most: int = 0) -> bool:
-    """True if a column is categorical: it has texts or categories, is the column of strata, or has few distinct numbers.
+    """True if a column is categorical: it has texts or categories, is the strata column, or has few distinct numbers.
 
     Parameters
     ----------
