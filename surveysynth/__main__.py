@@ -16,7 +16,10 @@ STOPPED = "Stopped: what was finished is kept, and nothing is left half-written.
 
 
 def main(commands: Callable[[], object] | None = None) -> None:
-    """Run the command line, or ``commands``.  SIGTERM and SIGHUP (a closed terminal) stop the run like Ctrl-C."""
+    """Run the command line or, if given, the function ``commands`` in its place.
+
+    SIGTERM and SIGHUP (a closed terminal) stop the run like Ctrl-C, with exit status 130.
+    """
     came: list[int] = []
 
     def stop(number: int, frame: object) -> None:

@@ -20,7 +20,8 @@ class SurveySynthError(Exception):
     Attributes
     ----------
     code : str
-        One word for the kind of error.  Programs may rely on the code, as R's conditions do.  Messages may change.
+        One word for the kind of error.  Programs should test the code, which stays the same in later versions, and not
+        the message, which may change.  The R package makes the class of a condition from the code.
     """
 
     code: ClassVar[str] = "error"
@@ -34,7 +35,7 @@ class InputError(SurveySynthError, ValueError):
 
 
 class ModelError(SurveySynthError):
-    """The model cannot be fitted to this file (singular, unbounded, not estimable)."""
+    """The model cannot be fitted to this file, for example because a matrix is singular."""
 
     code = "model"
 
@@ -46,7 +47,7 @@ class PrivacyError(SurveySynthError):
 
 
 class EngineError(SurveySynthError):
-    """The Stan engine is missing or stopped."""
+    """Stan, which draws from posterior distributions, is not installed or stopped with an error."""
 
     code = "engine"
 
@@ -109,7 +110,7 @@ TOO_EXTREME = (
 
 @contextmanager
 def breakdown_as_error() -> Iterator[None]:
-    """Turn numerical breakdowns, such as a singular matrix or an overflow, into a ModelError."""
+    """Within this context, replace errors of computation (a singular matrix, an overflow) by a ModelError."""
     from numpy.linalg import LinAlgError  # imported late, since all commands import this module
 
     try:
@@ -125,17 +126,16 @@ def guarded(
 ) -> T:
     """Call a library whose exceptions may quote the data, and replace such an exception by one of surveysynth.
 
-    The new exception is raised after the library's exception is gone, so that ``__context__`` does not keep the old
-    one.
+    The new exception does not keep the library's exception as its ``__context__``.
 
     Parameters
     ----------
     work : function
-        The call of the library.  Its value is returned.
+        A function without arguments, which calls the library.  Its value is returned.
     caught : exception type or tuple of them
         The exceptions to replace.
     explain : function
-        A function that makes the new exception from the name of the type of the library's exception.
+        A function that makes the new exception.  Its argument is the name of the type of the library's exception.
     """
     try:
         return work()

@@ -1,6 +1,7 @@
 """Expenses: the epsilon that a computation spends on a confidential file.
 
-Every result computed from a confidential file lists its expenses, so that a ledger can count each of them once.
+A ledger is a file in which an agency adds up the epsilon that all releases from a confidential file spend.  Every
+result that is computed from the file lists its expenses by their ids, so that the ledger counts each expense once.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ EXACT = Context(prec=1000, traps=[Inexact])  # any sum of floats has fewer digit
 
 
 def new_id() -> str:
-    """A random text of 32 hexadecimal digits."""
+    """Return a random text of 32 hexadecimal digits."""
     return secrets.token_hex(16)
 
 
@@ -30,11 +31,12 @@ class Expense:
     Attributes
     ----------
     what : str
-        Purpose, such as "noisy tables of income" or "draws".
+        Purpose, such as "noisy tables of income" or "draws" (of the parameters of a model).
     blank, replace : float or None
-        Epsilon of the change that removes the confidential values of one unit (``blank``), or that replaces them by
-        other values (``replace``).  None means that this epsilon is unknown.  Without a guarantee, ``blank``
-        and ``replace`` are both None.
+        Epsilon for two kinds of neighbouring files: one file lacks the confidential values of one record
+        (``blank``), or has other confidential values for one record (``replace``).  If whole households or PSUs are
+        protected, read household or PSU for record.  None means that the epsilon is unknown.  Both are None if
+        there is no guarantee.
     id : str
         32 hexadecimal digits, random by default.
     """
@@ -46,9 +48,10 @@ class Expense:
 
 
 def id_of(what: str, *numbers: NDArray[np.float64]) -> str:
-    """Compute the id of an expense from its purpose and released numbers.  A run with the same seed has the same id.
+    """Compute the id of an expense as a hash of its purpose and of the released numbers.
 
-    ``numbers`` must not be confidential, because the id is published.
+    A second run with the same seed releases the same numbers.  It gets the same id, so that a ledger does not count it
+    again.  ``numbers`` must not be confidential, because the id is published.
     """
     digest = hashlib.sha256(what.encode())
     for each in numbers:
@@ -57,13 +60,19 @@ def id_of(what: str, *numbers: NDArray[np.float64]) -> str:
 
 
 def total(expenses: Iterable[Expense]) -> tuple[Decimal | None, Decimal | None]:
-    """Return the exact sums of ``blank`` and of ``replace``.  A sum is None if one of its terms is None."""
+    """Return two exact sums over the expenses: of ``blank``, and of ``replace``.
+
+    A sum is None if one of its terms is None, that is, unknown.
+    """
     parts = list(expenses)
     return _sum(each.blank for each in parts), _sum(each.replace for each in parts)
 
 
 def least_float(exact: Decimal) -> float:
-    """Return the smallest float whose shortest decimal form is at least the exact number."""
+    """Round an exact number up to a float, so that an epsilon is not understated.
+
+    The float is the smallest one whose shortest decimal form (``repr``) is at least the exact number.
+    """
     found = float(exact)
     return found if Decimal(repr(found)) >= exact else math.nextafter(found, math.inf)
 

@@ -1,4 +1,7 @@
-"""Laplace noise by OpenDP, which is safe in floating point arithmetic.  A plain draw by numpy is not safe."""
+"""Laplace noise by OpenDP, which keeps its guarantee in floating-point arithmetic.
+
+Noise by numpy does not: the low-order bits of a noisy value can reveal the value (Mironov 2012).
+"""
 
 from __future__ import annotations
 
@@ -24,17 +27,18 @@ def laplace(
     epsilon : float
         Epsilon for one record, on the assumption that a record changes one of the values only.
     rng : numpy.random.Generator, optional
-        Generator of a plain draw by numpy, which is not safe and is for tests only.  By default the noise is OpenDP's.
+        If given, the noise is drawn by numpy, which does not keep the guarantee and is for tests only.  By default the
+        noise is OpenDP's.
 
     Returns
     -------
     (float array, float)
-        The noisy values, and the variance of the noise.
+        The noisy values, in the shape of ``values``, and the variance of the noise of a single value.
 
     Raises
     ------
     InputError
-        A value or the variance of the noise is not finite (not checked with ``rng``).
+        A value or the variance of the noise is not finite (not checked if ``rng`` is given or the sensitivity is 0).
     """
     if sensitivity == 0:
         return values, 0.0

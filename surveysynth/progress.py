@@ -1,7 +1,8 @@
 """Show progress on stderr: a spinner or bar on a terminal, plain lines if the command line is piped, else nothing.
 
-No line shows a number that depends on the confidential file.  Names of stages are fixed.  Numbers of steps, samples and
-synthesizers are those that the user requested.  Times are measured by the clock.
+A computation consists of stages, such as "draws", and a stage of steps.  Apart from the elapsed times, no message shows
+a number that depends on the confidential file: names of stages are fixed, and the numbers of steps, samples and
+synthesizers are those that the user requested.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ ENOUGH = 0.05  # share of the steps after which the remaining time is estimated
 
 
 class _Stage:
-    """Name and starting time of the current stage, and the number of its steps that are done."""
+    """The current stage: its name, its starting time, and the numbers of its steps that are done and in all."""
 
     def __init__(self) -> None:
         self.name, self.begun, self.done, self.total = "", time.monotonic(), 0, 0
@@ -75,11 +76,12 @@ def plain_lines() -> Iterator[None]:
 def progress_to(
     listener: Callable[[str], None], internal: Callable[[str], None] | None = None
 ) -> Iterator[None]:  # fmt: skip
-    """Report the beginning of every stage to the function ``listener`` instead of stderr.
+    """Within this context, report the beginning of every stage to the function ``listener`` instead of stderr.
 
-    Each report has the elapsed seconds and the name of the stage.  Messages that are not for publication go to
-    ``internal``, or to ``listener`` if ``internal`` is None.  Front ends with their own messages, such as R, use this
-    context.  The functions are called in the working thread.
+    A report is a text with the elapsed seconds and the name of the stage: "12 s  2 of 3: draws".  Messages that are not
+    for publication (:func:`tell`) go to the function ``internal``, or to ``listener`` if ``internal`` is None.  Front
+    ends that show messages themselves, such as R, use this context.  Both functions are called in the thread that
+    computes.
     """
     before = _listener.set(listener), _internal_listener.set(internal or listener)
     try:
@@ -90,18 +92,18 @@ def progress_to(
 
 
 def when_work_begins(task: Callable[[], None]) -> None:
-    """Register a task that runs once, before the first stage or bar, when a command has imported its modules."""
+    """Register a function that is called once: when a command has imported its modules, before its first stage."""
     _due.append(task)
 
 
 def work_begins() -> None:
-    """Run the tasks of :func:`when_work_begins`, if they have not run yet."""
+    """Call the functions that :func:`when_work_begins` registered, unless they were called before."""
     while _due:
         _due.pop()()
 
 
 def tell(text: str) -> None:
-    """Show a message to the user that is not for publication."""
+    """Show a message that is for the user and not for publication, on stderr or as :func:`progress_to` says."""
     listener = _internal_listener.get()
     if listener is None:
         print(text, file=sys.stderr)
@@ -110,7 +112,10 @@ def tell(text: str) -> None:
 
 
 def steps(total: int) -> Callable[[], None]:
-    """Return a function that counts one of the ``total`` steps of the current stage; several threads may call it."""
+    """Return a function that counts one step of the current stage as done.  Several threads may call that function.
+
+    ``total`` is the number of steps of the stage.  The remaining time is estimated from the share that is done.
+    """
     stage = _stage.get()
     if stage is None:
         return lambda: None

@@ -1,4 +1,10 @@
-"""Write files and folders completely or not at all, make private folders, and write JSON with a checksum."""
+"""Write files and folders completely or not at all, make private folders, and write JSON with a checksum.
+
+A file or folder is first written under a hidden name next to its path.  A ledger is the file in which an agency adds up
+the epsilon of its releases.  Between the moment when the ledger is charged for a release and the moment when the folder
+of the release has its final name, the hidden folder has a file ``unfinished.json``.  Such a folder is kept if the run
+is interrupted, so that the release, which is paid for, can be finished later.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +59,7 @@ def whole_file(path: Path, *, mode: int = 0o600, replace: bool = True) -> Iterat
     path : Path
         A path in an existing folder.
     mode : int
-        Permissions, before the umask.
+        Permissions of the file.  The umask may remove some of them.
     replace : bool
         True if the file may replace an existing one.
 
@@ -99,7 +105,8 @@ def whole_folder(
     last : callable, optional
         Function for the last step before the move, such as charging a ledger.  Its argument is the hidden folder, which
         is on the disk by then.  No other process can take ``path`` between this step and the move.  If ``last`` leaves
-        a file ``unfinished.json`` in the folder, the folder is kept even if the move fails, for :func:`finish`.
+        a file ``unfinished.json`` in the folder, the folder is kept even if the move fails, and :func:`finish` can move
+        it later.
 
     Yields
     ------
@@ -121,7 +128,8 @@ def whole_folder(
 def kept_folder(path: Path, last: Callable[[Path], None]) -> Iterator[Path]:
     """Write a hidden folder next to a file, such as a release next to the ledger that is charged for the release.
 
-    The folder is removed at the end, unless the function ``last`` leaves a file ``unfinished.json`` in the folder.
+    The folder does not get another name.  It is removed at the end, unless the function ``last`` leaves a file
+    ``unfinished.json`` in it.
 
     Parameters
     ----------
@@ -144,7 +152,7 @@ def kept_folder(path: Path, last: Callable[[Path], None]) -> Iterator[Path]:
 
 
 def paid_folders(path: Path) -> list[Path]:
-    """List hidden folders next to ``path`` with a file ``unfinished.json``: a ledger may have been charged for them."""
+    """List the hidden folders for ``path`` that have a file ``unfinished.json``: a ledger may be charged for them."""
     return [staging for staging in sorted(path.parent.glob(f".{path.name}.*")) if (staging / UNFINISHED).is_file()]
 
 
@@ -162,9 +170,14 @@ def discard(folder: Path) -> None:
 def finish(
     staging: Path, path: Path, *, replace: bool, mode: int, last: Callable[[Path], None] | None = None
 ) -> None:
-    """Move the hidden folder ``staging`` to ``path``, as the last part of :func:`whole_folder`.
+    """Move the hidden folder ``staging`` to ``path``, which is the last part of :func:`whole_folder`.
 
     The steps are: call ``last``, set the mode, move the folder, and remove its file ``unfinished.json``.
+
+    Raises
+    ------
+    OSError
+        ``path`` exists and may not be replaced, or the folder cannot be moved.
     """
     _sync_all(staging)
     sync(path.parent)  # the name of the hidden folder, too
@@ -185,9 +198,12 @@ def finish(
 
 
 def left_behind(path: Path) -> list[Path]:
-    """List hidden folders of interrupted runs for ``path``, for which a ledger may have been charged.
+    """Clean up after interrupted runs that wrote to ``path``, and list the hidden folders that are kept.
 
-    Everything else that interrupted runs left next to ``path`` is deleted.  Files of running processes are kept.
+    The folders that are kept have a file ``unfinished.json``: a ledger may be charged for them.  The other hidden files
+    and folders for ``path`` are deleted, except those of running processes.  (On a system without locks all are kept,
+    since it is unknown which processes are running.)  If a run was interrupted while it replaced the folder ``path``,
+    the old folder is put back.
     """
     with locked(path.parent):
         return _swept(path)
@@ -195,7 +211,7 @@ def left_behind(path: Path) -> list[Path]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Delay Ctrl-C, SIGTERM and SIGHUP until the block is done."""
+    """Within this context, delay Ctrl-C, SIGTERM and SIGHUP.  They take effect at its end."""
     came: list[int] = []
     before: dict[int, Any] = {}
     numbers = [getattr(signal, name) for name in SIGNALS if hasattr(signal, name)]
@@ -250,13 +266,16 @@ def restrict(folder: Path) -> None:
 
 
 def sealed(contents: Mapping[str, Any]) -> str:
-    """Return the contents as JSON, with a last entry ``checksum``: SHA-256, and MD5 for older versions of R."""
+    """Return the contents as JSON, with checksums of the text in a last entry ``checksum``.
+
+    The checksums are SHA-256 and, for older versions of R, MD5.
+    """
     text = json.dumps(contents, indent=2, ensure_ascii=False, allow_nan=False).removesuffix("\n}")
     return text + _seal(text.encode()).decode()
 
 
 def unsealed(path: Path) -> bytes:
-    """Read a JSON file that :func:`sealed` made, and verify its checksum.
+    """Return the bytes of a JSON file that :func:`sealed` made, after verifying its checksums.
 
     Raises
     ------
@@ -356,7 +375,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def _swept(path: Path) -> list[Path]:
-    """List and delete what interrupted runs left, as :func:`left_behind`.  The caller has locked the parent folder."""
+    """Do what :func:`left_behind` says, in a parent folder that the caller has locked."""
     kept = []
     pattern = re.compile(re.escape(f".{path.name}.") + "[0-9a-f]{8}")
     if (path / "public" / "manifest.json").is_file() and (path / UNFINISHED).is_file():

@@ -31,7 +31,8 @@ def run(
         A function that is defined in a module, so that other processes can find it.
     shared : object
         Data for all tasks.
-    numbers : list of int
+    numbers : sequence of int
+        The second argument of each task.
     workers : int
         Number of processes on this machine, with one thread each.  With 1, the tasks are done in this process.
     scheduler : str, optional

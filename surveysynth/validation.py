@@ -1,4 +1,7 @@
-"""Check arguments and columns, and describe row numbers in messages."""
+"""Check arguments and columns, and describe row numbers in messages.
+
+The parameter ``name`` of a check is the name of the argument that is checked, for the message.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ def rows(bad: ArrayLike) -> str:
 
 
 def as_list(names: str | Iterable[str] | None) -> list[str]:
-    """Return one name, several names or None as a list of names.  Raise InputError for other types."""
+    """Return one name or several names as a list, and an empty list for None.  Raise InputError for other types."""
     listed = several(names)
     for name in listed if names is not None else []:
         if not isinstance(name, str):
@@ -42,7 +45,7 @@ def as_list(names: str | Iterable[str] | None) -> list[str]:
 
 
 def several(given: Any) -> list[Any]:
-    """Return the items of an argument as a list.  A text, or a value that is not iterable, is one item."""
+    """Return the items of an argument as a list.  A text or a value that is not iterable gives a list of one item."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) == 0:
         return [given]
     return list(given)
@@ -84,7 +87,7 @@ def positive(value: object, name: str) -> float:
 
 
 def interval_of(value: object, name: str) -> tuple[float, float]:
-    """Return two limits as floats.  Raise InputError unless they are finite numbers, the lower one first."""
+    """Return two limits as floats.  Raise InputError unless they are finite and the first is below the second."""
     pair = several(value)
     if isinstance(value, str | bytes | Mapping) or len(pair) != 2 or not all(is_finite(limit) for limit in pair):
         raise InputError(f"{name} must be a pair of numbers, (lowest, highest)")
@@ -104,7 +107,7 @@ def whole(value: object, name: str, most: int = 2**31 - 1) -> int:
 
 
 def one_of(value: object, allowed: Iterable[object], name: str) -> None:
-    """Raise InputError for a value that is not allowed."""
+    """Raise InputError for a value that is not among those ``allowed``.  ``name`` names the argument in the message."""
     listed = list(allowed)
     if not any(value is each or (isinstance(value, type(each)) and value == each) for each in listed):
         raise InputError(f"{name}={reprlib.repr(value)} is not one of {', '.join(map(str, listed))}")
@@ -146,13 +149,13 @@ def check_keywords(
 
 
 def line_of_text(value: object, name: str) -> str:
-    """Return a text without outer blanks.  Raise InputError unless it is one line of printable characters."""
+    """Return a text without blanks at its ends.  Raise InputError unless it is one line of printable characters."""
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
         raise InputError(f"{name} must be a text of one line, without control characters, and not empty")
     return value.strip()
 
 
 def check_seed(seed: object) -> None:
-    """Raise InputError for a seed that is neither None nor a whole number from 0 on."""
+    """Raise InputError for a seed that is neither None nor a whole number of at least 0."""
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
         raise InputError("seed must be a whole number, not negative")

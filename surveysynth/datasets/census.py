@@ -34,9 +34,9 @@ def census_workers() -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``division`` (nine census divisions), ``education`` (years of schooling in ordered groups), ``experience``
-        (years), and ``income`` (dollars per week).  Incomes are top-coded at 20,000, which 19 workers exceed; without
-        top-coding the mean would be 1.5% higher.
+        One row per worker, with the columns ``division`` (nine census divisions), ``education`` (years of schooling in
+        four ordered groups), ``experience`` (years), and ``income`` (dollars per week).  Incomes are top-coded at
+        20,000, which 19 workers exceed.  Without top-coding, the mean would be 1.5% higher.
 
     Raises
     ------
@@ -76,26 +76,26 @@ def census_workers() -> pd.DataFrame:
 def census_sample(n: int = 2000, seed: int | None = None) -> SurveyDesign:
     """Draw a stratified sample of :func:`census_workers` with probability proportional to experience.
 
-    Strata are the nine divisions.  The sample is allocated in proportion to their numbers of workers.  Selection is
-    systematic within a stratum, in random order.
+    Strata are the nine divisions.  The sample is allocated to them in proportion to their numbers of workers.  Within a
+    stratum the workers are put in random order, and selection is systematic.
 
     Parameters
     ----------
     n : int
-        Number of records.
+        Number of workers in the sample.
     seed : int, optional
         Random by default.
 
     Returns
     -------
     SurveyDesign
-        A design with the columns of the population and ``weight``.
+        A design with the columns of the population and ``weight``, the inverse inclusion probability.
 
     Raises
     ------
     InputError
-        n is not a whole number, exceeds the population, or allots fewer than two records to a division; the seed is not
-        a whole number; the extra ``demo`` is not installed.
+        n is not a whole number, exceeds the population, or allots fewer than two workers to a division, so that no
+        variance could be estimated; the seed is not a whole number of at least 0; the extra ``demo`` is not installed.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A simulated file of consumer units."""
+"""A simulated file of consumer units, which are the households of the US Consumer Expenditure Survey."""
 
 from __future__ import annotations
 
@@ -45,11 +45,12 @@ def consumer_units(n: int = 5571, seed: int | np.random.Generator | None = None)
     tables of a survey.  Shares and medians are round numbers, approximately those of households in the United States
     around 2017.
 
-    Within groups, log income is normal with standard deviation 0.65.  For one unit in eight the mean is lower and the
-    standard deviation is 1.1.  One unit in fifty has a Pareto income between 150,000 dollars and a million.  About 8%
-    of the units report no income, more often if they are young, old or never married.  One unit in a thousand reports a
-    loss.  Answers are heaped: most are rounded to 100, 1,000 or 5,000 dollars.  Incomes lie within the public limits of
-    -200,000 and 2 million dollars.  A larger income is drawn again, which happens to one unit in 20,000.
+    Given age group, education, marital status, tenure and urban or rural area, log income is normal with standard
+    deviation 0.65.  For one unit in eight the mean is lower and the standard deviation is 1.1.  One unit in fifty has
+    a Pareto income between 150,000 dollars and a million instead.  About 8% of the units report an income of 0, more
+    often if they are young, old or never married.  One unit in a thousand reports a loss.  Answers are heaped: most are
+    rounded to 100, 1,000 or 5,000 dollars.  Incomes lie within the public limits of -200,000 and 2 million dollars.  An
+    income above the upper limit is drawn again, which happens to one unit in 20,000.
 
     Parameters
     ----------
@@ -61,8 +62,8 @@ def consumer_units(n: int = 5571, seed: int | np.random.Generator | None = None)
     Returns
     -------
     pandas.DataFrame
-        Texts ``age_group`` (6 categories), ``urban`` (2), ``tenure`` (3), ``education`` (5) and ``marital`` (5), and
-        the number ``income`` (dollars per year).  There are no weights.
+        One row per consumer unit.  The columns are texts ``age_group`` (6 categories), ``urban`` (2), ``tenure`` (3),
+        ``education`` (5) and ``marital`` (5), and the number ``income`` (dollars per year).  There are no weights.
 
     Raises
     ------
@@ -110,9 +111,10 @@ def consumer_units(n: int = 5571, seed: int | np.random.Generator | None = None)
 
 
 def _within_groups(n: int, rng: np.random.Generator) -> Floats:
-    """Draw the deviations of log incomes from the mean log income of each group.
+    """Draw the deviations of n log incomes from the means of their groups.
 
-    They are normal.  For one unit in eight, the mean is lower and the standard deviation is larger.
+    They are normal with mean 0 and standard deviation 0.65 or, for one unit in eight, with mean -0.5 and standard
+    deviation 1.1.
     """
     odd = rng.random(n) < 1 / 8
     return np.where(odd, -0.5 + 1.1 * rng.standard_normal(n), 0.65 * rng.standard_normal(n))

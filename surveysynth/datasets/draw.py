@@ -34,21 +34,21 @@ def draw_sample(
 ) -> SurveyDesign:
     """Draw a stratified sample of a population, with probability proportional to size.
 
-    The sample is allocated to the strata in proportion to their numbers of units.  Selection is systematic in random
-    order.  Without PSUs, units are drawn with inclusion probabilities pi proportional to size.
+    The sample is allocated to the strata in proportion to their numbers of units.  Selection is systematic, from units
+    (or PSUs) in random order.  Without PSUs, units are drawn with inclusion probabilities pi proportional to size.
 
     With PSUs there are two stages.  First, n / take PSUs are drawn, with pi proportional to the sum of the sizes of
-    their units.  Then ``take`` units of each PSU are drawn.  If ``second_stage`` is "pps", the pi of the units of a
-    stratum are proportional to take times the size of the unit, unless a PSU or unit is certain.  If it is "srs", all
-    units of a PSU have the same pi.
+    their units.  Then ``take`` units are drawn in each of these PSUs.  If ``second_stage`` is "pps", the pi of a unit
+    (over both stages) is proportional to take times its size within a stratum, unless a PSU or unit is certain.  If it
+    is "srs", all units of a PSU have the same pi.
 
     Parameters
     ----------
     population : pandas.DataFrame
         One row per unit.
     n : int
-        Sample size, a multiple of take.  If take differs between PSUs, the sample size is only approximately n, and the
-        number of PSUs is n divided by the mean take of all units of the population.
+        Sample size.  With PSUs it is a multiple of take.  If take differs between PSUs, the sample size is only
+        approximately n, and the number of PSUs is n / (mean of take over all units of the population).
     strata, size : str
         Columns of strata and of the measure of size.
     rng : numpy.random.Generator
@@ -56,7 +56,7 @@ def draw_sample(
     psu : str, optional
         Column of PSUs.  The same label in two strata means two PSUs.
     take : int or str
-        Number of units drawn in each PSU, or the name of a column with this number.
+        Number of units drawn in each selected PSU, or the name of a column with this number.
     second_stage : {"pps", "srs"}
         Selection within a PSU: proportional to size, or with equal probabilities.
 
@@ -68,9 +68,10 @@ def draw_sample(
     Raises
     ------
     InputError
-        A column is unknown or has missing values; sizes are not positive numbers; n allots fewer than two units (PSUs)
-        to a stratum, exceeds the population, or is not a multiple of take; take is not a whole number or differs within
-        a PSU; a stratum has too few PSUs; a PSU has too few units; the population has a column ``weight``.
+        A column is unknown or has missing values; sizes are not positive numbers; n exceeds the population, is not a
+        multiple of take, or allots fewer than two units (with PSUs: fewer than two PSUs) to a stratum, whose variance
+        could then not be estimated; take is not a positive whole number or differs within a PSU; a stratum has too few
+        PSUs; a PSU has too few units; ``second_stage`` is unknown; the population has a column ``weight`` already.
 
     Examples
     --------
@@ -118,14 +119,17 @@ def draw_sample(
 
 
 def _proportional(units: Positions, sizes: Floats, n: int, rng: np.random.Generator) -> tuple[Positions, Floats]:
-    """Draw n units with probability proportional to size.  Return their positions and inclusion probabilities."""
+    """Draw n of the units at the positions ``units``, with probability proportional to size.
+
+    Return the positions of the selected units and their inclusion probabilities.
+    """
     pi = inclusion_probabilities(sizes, n)
     drawn = systematic(pi, rng)
     return units[drawn], pi[drawn]
 
 
 def _takes(population: pd.DataFrame, strata: str, psu: str | None, take: int | str) -> Positions:
-    """Return, for each unit, the number of units to draw in the unit's PSU: (N,).  Return ones without PSUs."""
+    """Return, for each unit, the number of units to draw in its PSU, (N,).  Without PSUs all these numbers are 1."""
     if psu is None:
         return np.ones(len(population), dtype=np.intp)
     if not isinstance(take, str):
@@ -149,7 +153,12 @@ def _two_stages(
     second_stage: SecondStage,
     rng: np.random.Generator,
 ) -> list[tuple[Positions, Floats]]:
-    """Draw n PSUs of a stratum, and units within each.  Return positions and inclusion probabilities, by PSU."""
+    """Draw n PSUs of a stratum, and units within each selected PSU.
+
+    ``units`` are the positions of the units of the stratum in the population.  ``sizes``, ``cluster`` and ``take`` have
+    the size, the PSU, and the number of units to draw in the PSU, for each of these units.  Return a pair of arrays for
+    each selected PSU: the positions of the selected units, and their inclusion probabilities over both stages.
+    """
     label, first, code = np.unique(cluster, return_index=True, return_inverse=True)
     take_of, size_of = take[first], np.bincount(code)
     if n > label.size or (take_of > size_of).any():

@@ -1,4 +1,4 @@
-"""A simulated population of doctorate recipients, and samples from it."""
+"""A simulated population of doctorate holders, like that of the US Survey of Doctorate Recipients, and samples."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def sdr_population(
     Each of the 16 cells (field and gender) has the number of units and the mean salary that the paper prints (Tables 4
     and 5, "Pop.").  Within a cell, log salary = log(mean) - 0.08 + 0.4 e with a random e.  All salaries of the cell are
     then multiplied by one number, so that the mean salary is exactly the printed one.  The size of a unit, to which
-    inclusion probabilities are proportional, is exp(log salary + 0.4 N(0, 1)).
+    inclusion probabilities are proportional, is salary exp(0.4 z) with a standard normal z.
 
     Parameters
     ----------
@@ -70,20 +70,20 @@ def sdr_population(
     icc : float
         Intraclass correlation of log salary given field and gender, from 0 to below 1, for clustered errors.
     units_of_a_psu : float
-        Mean number of units of a university, for clustered errors.  The expected number of units of one university is
-        between 0.5 and 1.5 times this mean.
+        Mean number of units of a university, for clustered errors.  The expected number of units varies between
+        universities, from about 0.5 to about 1.5 times this mean.
 
     Returns
     -------
     pandas.DataFrame
-        100,000 units, sorted by cell, with ``field`` (text "1" to "8"), ``gender`` ("male" or "female"), ``salary``
-        (dollars), ``size`` and, if errors are clustered, ``psu`` (text).
+        One row per unit (100,000 rows), sorted by field and gender.  The columns are ``field`` (text "1" to "8"),
+        ``gender`` ("male" or "female"), ``salary`` (dollars), ``size`` and, if errors are clustered, ``psu`` (text).
 
     Raises
     ------
     InputError
-        ``errors`` is unknown; icc is not a number from 0 to below 1; ``units_of_a_psu`` is not positive or leaves a
-        field fewer than two universities.
+        ``errors`` is unknown; icc is not a number from 0 to below 1; ``units_of_a_psu`` is not positive, or is so large
+        that a field has fewer than two universities.
 
     Examples
     --------
@@ -131,7 +131,10 @@ def _standard_t4(N: int, rng: np.random.Generator) -> Floats:
 
 
 def _universities(field: Positions, size: float, rng: np.random.Generator) -> tuple[NDArray[np.object_], Positions]:
-    """Assign each unit to a random university of its field.  Return labels and numbers of the universities, (N,)."""
+    """Assign each unit to a random university of its field.  ``size`` is the mean number of units of a university.
+
+    Return two arrays (N,): the label of each unit's university, and its number from 0.
+    """
     fewest = np.bincount(field)[1:].min()
     if round(fewest / size) < 2:
         raise InputError(f"units_of_a_psu = {size:g} leaves a field of {fewest:,} units fewer than two universities")
@@ -160,9 +163,10 @@ def sdr_sample(
 
     Source: Hu, Savitsky & Williams 2022a, section 4.1.
 
-    Strata are the fields.  The sample is allocated in proportion to their numbers of units.  Selection is systematic,
-    in random order.  If the population has universities (``psu``), there are two stages: universities are drawn with
-    probability proportional to their total size, then ``take`` units of each university.
+    Strata are the fields.  The sample is allocated to them in proportion to their numbers of units.  Selection is
+    systematic, from units in random order.  If the population has universities (column ``psu``), there are two stages:
+    universities are drawn with probability proportional to the total size of their units, then ``take`` units of each
+    selected university.
 
     Parameters
     ----------
@@ -183,7 +187,8 @@ def sdr_sample(
     Raises
     ------
     InputError
-        :func:`draw_sample` refuses the arguments; the seed is not a whole number; the population is not a DataFrame.
+        :func:`draw_sample` refuses the arguments; the seed is not a whole number of at least 0; the population is not a
+        DataFrame.
 
     Examples
     --------

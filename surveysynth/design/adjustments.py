@@ -1,4 +1,7 @@
-"""Methods that make a new design: other headings, further columns, calibrated or trimmed weights, replicate weights."""
+"""Methods of a design that return a changed copy.
+
+The copy has other headings, further columns, calibrated or trimmed weights, or replicate weights.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ class AdjustableDesign(DesignRecords):
     """A design with methods that return a changed copy.  The design itself stays unchanged."""
 
     def labelled(self, labels: Mapping[str, str]) -> Self:
-        """Return the design with new column headings.
+        """Return the design with new headings of columns, which tables then show in place of the column names.
 
         Parameters
         ----------
@@ -59,7 +62,7 @@ class AdjustableDesign(DesignRecords):
         Parameters
         ----------
         **functions
-            Name of each new column, with a function that computes the column from the frame:
+            Name of each new column, with a function that computes the column from the data frame of the records:
             ``poor=lambda f: f.income < 10_859``.  A function may use the columns that earlier arguments add.
 
         Returns
@@ -70,9 +73,9 @@ class AdjustableDesign(DesignRecords):
         Raises
         ------
         InputError
-            A column exists already; an argument is not a function of the frame, stops with an error, does not give one
-            value per record, or gives values that depend on other records or their order.  (To find this out, the
-            function is also computed on parts of the records.)
+            A column exists already; an argument is not a function; a function stops with an error, does not give one
+            value per record, or gives values that depend on other records or their order, so that the column is not
+            computed record by record.  (To find this out, the function is also computed on parts of the records.)
 
         Examples
         --------
@@ -93,8 +96,9 @@ class AdjustableDesign(DesignRecords):
     def calibrate(self, totals: Totals, distance: Distance = "raking", bounds: Bounds | None = None) -> Self:
         """Calibrate the weights to known totals, by post-stratification, raking or regression (GREG).
 
-        Standard errors then use residuals: the linearized values are regressed on the groups and numeric columns whose
-        totals are known (R's ``postStratify``, ``calibrate``).  Replicate weights are calibrated to the same totals.
+        Standard errors are then computed from residuals: the linearized values are regressed on the groups and numeric
+        columns whose totals are known (as after R's ``postStratify`` or ``calibrate``).  Replicate weights are
+        calibrated to the same totals.
 
         Source: Deville & Sarndal 1992, cases 1, 2, 6 and 7.
 
@@ -105,16 +109,17 @@ class AdjustableDesign(DesignRecords):
             the total of a numeric column, ``{"income": 3.1e12}``.  The key ``()`` has the size of the population.  It
             can be left out if there are totals of categories, which add up to this size.
         distance : {"raking", "linear", "logit"}
-            Distance between new and old weights to minimize.  All three give nearly the same standard errors.  Under
-            "raking" weights stay positive, under "logit" they stay within bounds, and "linear" takes one step.
+            Distance between new and old weights that is minimized.  All three give nearly the same standard errors.
+            "raking" keeps weights positive, and "logit" keeps the ratios of new to old weights within the bounds.
+            "linear" is the regression estimator; it is refused if a weight would not be positive.
         bounds : (float, float), optional
-            Smallest ratio (below 1) and largest ratio (above 1) of new to old weights.  "logit" needs bounds.
+            Smallest ratio (from 0 to below 1) and largest ratio (above 1) of new to old weights.  "logit" needs bounds.
 
         Returns
         -------
         SurveyDesign
-            The new weights are in a new column, ``<weights>_calibrated``.  The column of the old weights gets the role
-            ``base_weights``.
+            A design with the new weights, which are in a new column ``<weights>_calibrated``.  The column of the old
+            weights gets the role ``base_weights``.
 
         Raises
         ------
@@ -157,27 +162,28 @@ class AdjustableDesign(DesignRecords):
     def trim(self, low: float = 0.0, high: float = np.inf, *, strict: bool = False) -> Self:
         """Truncate the weights to limits, and spread the excess equally over the other weights.
 
-        The sum of the weights stays the same (R's ``trimWeights``).  Calibrated weights, however, no longer meet the
-        known totals.  To limit weights and meet totals, use the bounds of :meth:`calibrate`, or trim first.
+        The sum of the weights stays the same (as with R's ``trimWeights``).  Calibrated weights, however, no longer
+        meet the known totals.  To limit weights and meet totals, use the bounds of :meth:`calibrate`, or trim first.
 
         Parameters
         ----------
         low, high : float
             Limits of the weights.
         strict : bool
-            True to repeat the trimming until no weight is outside the limits.
+            The excess may raise another weight above ``high`` (or lower one below ``low``).  True to repeat the
+            trimming until no weight is outside the limits.
 
         Returns
         -------
         SurveyDesign
-            The new weights are in a new column, ``<weights>_trimmed``.
+            A design with the new weights, which are in a new column ``<weights>_trimmed``.
 
         Raises
         ------
         InputError
-            Limits that are not numbers, do not contain the mean weight, or leave no weight to take the excess; trimmed
-            weights that are not positive; a design with replicate weights, weights of 0 or ``pps``; a new column whose
-            name is taken.
+            The limits are not numbers, do not contain the mean weight, or leave no weight to take the excess; a trimmed
+            weight is not positive; the design has replicate weights, ``pps`` or weights of 0 (which would get a share
+            of the excess); there is a column with the new name already.
 
         Examples
         --------
@@ -226,23 +232,25 @@ class AdjustableDesign(DesignRecords):
             Number of bootstrap replicates, or approximate largest number of replicates for successive differences.
             The default is 100.  With the other methods the number follows from the design.
         rho : float, optional
-            Fay's method multiplies weights by rho or 2 - rho.  The default is 0.5.
+            Factor of "Fay": of the two PSUs of a stratum, one gets its weights times rho, and the other its weights
+            times 2 - rho.  The default is 0.5.
         mse : bool
             True if deviations of the replicates are taken from the estimate; False (R's default) if they are taken
             from the mean of the replicates.  A bootstrap divides the sum of squares by R if True, by R - 1 if False.
         seed : int, optional
-            Seed of the bootstraps.  By default they are seeded from the operating system's entropy.
+            Seed of a bootstrap.  By default it is seeded from the operating system's entropy.
 
         Returns
         -------
         SurveyDesign
-            A design with the same records, weights and roles.
+            A design with the same records, weights and roles, and with replicate weights.
 
         Raises
         ------
         InputError
-            An unknown method; ``R``, ``rho`` or ``seed`` for a method that does not use it; strata with one PSU or, for
-            BRR and Fay, not with two; strata with JK1; a design with replicates, calibrated weights or ``pps``.
+            The method is unknown, or does not use the given ``R``, ``rho`` or ``seed``; a stratum has one PSU (unless
+            it is sampled completely, or ``lonely_psu`` is "remove") or, for "BRR" and "Fay", another number than two;
+            the method is "JK1" and there are strata; the design has replicate weights, calibrated weights or ``pps``.
 
         Examples
         --------

@@ -13,7 +13,8 @@ distance (cases 1, 2, 6 and 7 of the paper):
     logit:    g(u) = (L (U - 1) + U (1 - L) exp(a u)) / (U - 1 + (1 - L) exp(a u)),  a = (U - L) / ((1 - L) (U - 1)).
 
 L and U are the bounds of g.  With the linear and the raking distance they are optional, and g is truncated at them.
-Arrays of n records have the shape (n,), and p is the number of known totals.
+A margin is a column, or several crossed columns, whose groups have known totals.  Arrays of n records have the shape
+(n,), and p is the number of known totals.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class Ratio:
     Attributes
     ----------
     distance : {"raking", "linear", "logit"}
+        Distance between new and old weights, from which g follows.
     bounds : (float, float)
         Smallest and largest ratio.  They are -inf and inf if there are no bounds.
     """
@@ -61,7 +63,10 @@ class Ratio:
 
     @classmethod
     def checked(cls, distance: Distance, bounds: Bounds | None) -> Ratio:
-        """Return the function g of a distance.  Raise InputError if bounds are impossible, or missing for "logit"."""
+        """Return the function g of a distance.  Raise InputError if bounds are impossible, or missing for "logit".
+
+        Possible bounds are 0 <= low < 1 < high, since the ratio 1 (the old weight) must be allowed.
+        """
         one_of(distance, get_args(Distance), "distance")
         if bounds is None:
             if distance == "logit":
@@ -76,7 +81,7 @@ class Ratio:
         return cls(distance, (low, high))
 
     def __call__(self, u: Floats) -> tuple[Floats, Floats]:
-        """Return the values of g and the derivatives of g at u, each in the shape of u."""
+        """Return two arrays in the shape of u: the values of g at u, and the derivatives of g at u."""
         low, high = self.bounds
         with np.errstate(over="ignore"):
             if self.distance == "logit":
@@ -88,7 +93,7 @@ class Ratio:
 
 
 def multipliers(d: Floats, X: Any, totals: Floats, ratio: Ratio) -> Floats:
-    """Solve for lambda by Newton's method: the weights d g(X lambda) must meet the totals.
+    """Find the lambda for which the weights d g(X lambda) meet the totals, by Newton's method.
 
     Parameters
     ----------
@@ -99,6 +104,7 @@ def multipliers(d: Floats, X: Any, totals: Floats, ratio: Ratio) -> Floats:
     totals : float array (p,)
         Known totals of the auxiliary variables.
     ratio : Ratio
+        The function g.
 
     Returns
     -------
@@ -132,12 +138,12 @@ def multipliers(d: Floats, X: Any, totals: Floats, ratio: Ratio) -> Floats:
 
 
 def calibrated(d: Floats, X: Any, totals: Floats, ratio: Ratio) -> Floats:
-    """Compute calibrated weights, (n,), from the arguments of :func:`multipliers`.
+    """Compute calibrated weights, (n,).  The arguments are described at :func:`multipliers`.
 
     Raises
     ------
     InputError
-        No weights within the bounds meet the totals, or some weights would not be positive.
+        No weights within the bounds meet the totals, or a weight above 0 would not stay above 0.
     """
     lam = multipliers(d, X, totals, ratio)
     if np.isnan(lam).any():
@@ -165,6 +171,7 @@ def rake(weights: Floats, margins: Sequence[Codes], totals: Sequence[Floats]) ->
     Parameters
     ----------
     weights : float array (n,)
+        Weights before raking.
     margins : sequence of int arrays (n,)
         One array per margin: the group of each record, numbered from 0.
     totals : sequence of float arrays (groups,)
@@ -173,11 +180,12 @@ def rake(weights: Floats, margins: Sequence[Codes], totals: Sequence[Floats]) ->
     Returns
     -------
     float array (n,)
+        Weights that meet all totals.
 
     Raises
     ------
     InputError
-        All records of a group have weight 0, or raking has not converged after ROUNDS rounds.
+        All records of a group have weight 0, or raking has not converged after 10,000 rounds through all margins.
     """
     for margin, total in zip(margins, totals, strict=True):
         empty = np.bincount(margin, weights, total.size) == 0
@@ -197,9 +205,9 @@ def rake(weights: Floats, margins: Sequence[Codes], totals: Sequence[Floats]) ->
 
 
 def trimmed(w: Floats, low: float, high: float, strict: bool) -> Floats:
-    """Truncate weights to low and high, and spread the excess equally over the other weights.
+    """Truncate the weights ``w`` to low and high, and spread the excess equally over the other weights.
 
-    If ``strict``, the truncation is repeated until no weight is outside the limits, at most ROUNDS times.
+    If ``strict``, the truncation is repeated until no weight is outside the limits, at most 10,000 times.
 
     Raises
     ------
@@ -220,11 +228,22 @@ def trimmed(w: Floats, low: float, high: float, strict: bool) -> Floats:
 
 
 def known_values(n: int, margins: Sequence[Codes], auxiliary: Sequence[Floats]) -> Any:
-    """Return the auxiliary variables: an indicator for each group of every margin, then the numeric columns.
+    """Return the matrix of the auxiliary variables, whose totals are known.
+
+    Parameters
+    ----------
+    n : int
+        Number of records.
+    margins : sequence of int arrays (n,)
+        One array per margin: the group of each record, numbered from 0.
+    auxiliary : sequence of float arrays (n,)
+        Values of the numeric columns.
 
     Returns
     -------
-    sparse array (n, groups + numbers)
+    sparse array (n, p)
+        One indicator (0 or 1) for each group of the first margin, of the second margin, and so on; then the numeric
+        columns.
     """
     sizes = [int(margin.max()) + 1 for margin in margins]
     offset = np.cumsum([0, *sizes])
@@ -241,13 +260,13 @@ class KnownTotals:
     Attributes
     ----------
     groups : tuple of tuples of str
-        Columns of each margin.
+        One tuple per margin: the names of its columns.
     margins : tuple of int arrays (n,)
-        One array per margin: the group of each record.
+        One array per margin: the group of each record, numbered from 0.
     margin_totals : list of float arrays (groups,)
         One array per margin: the total of each group.
     numbers : tuple of str
-        Numeric columns with a known total.
+        Names of the numeric columns with a known total.
     X : sparse array (n, p)
         Auxiliary variables, by :func:`known_values`.
     totals : float array (p,)
@@ -263,7 +282,10 @@ class KnownTotals:
 
     @classmethod
     def checked(cls, frame: pd.DataFrame, totals: Totals) -> KnownTotals:
-        """Read the ``totals`` of :meth:`SurveyDesign.calibrate`.  Raise InputError if they do not fit the file."""
+        """Make an object from the argument ``totals`` of :meth:`SurveyDesign.calibrate`.
+
+        Raise InputError if the totals do not fit the file or each other.
+        """
         if not isinstance(totals, Mapping) or not totals:
             raise InputError("totals must map columns to the totals of their categories, or to the total of the column")
         groups: dict[tuple[str, ...], object] = {}
@@ -284,7 +306,7 @@ class KnownTotals:
 
 
 def auxiliary_of(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Floats, ...]:
-    """Return numeric columns, (n,) each.  Raise InputError if a value is not a finite number."""
+    """Return the values (n,) of each named column.  Raise InputError if a value is not a finite number."""
     columns = []
     for name in names:
         check_columns(frame, {"auxiliary": name})
@@ -299,13 +321,16 @@ def auxiliary_of(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Floats, ...
 
 
 def title(names: str | Sequence[str]) -> str:
-    """Name a margin or a column in messages, such as ``'sex' x 'age'`` or, without columns, the whole population."""
+    """Return the text for a margin or a column in messages: ``'sex' x 'age'`` or, without columns, the population."""
     names = (names,) if isinstance(names, str) else names
     return " x ".join(map(repr, names)) if names else "the whole population"
 
 
 def margins_of(frame: pd.DataFrame, names: Sequence[tuple[str, ...]]) -> tuple[Codes, ...]:
-    """Return one array (n,) per margin: the group of each record as a code.  The columns of a margin are crossed."""
+    """Return one array (n,) per margin: the group of each record, numbered from 0.
+
+    ``names`` has the columns of each margin, which are crossed.  A margin without columns is the whole population.
+    """
     for name in dict.fromkeys(name for margin in names for name in margin):
         check_columns(frame, {"poststrata": name})  # one by one, as a column may be in several margins
     whole = np.zeros(len(frame), dtype=np.intp)
@@ -313,13 +338,23 @@ def margins_of(frame: pd.DataFrame, names: Sequence[tuple[str, ...]]) -> tuple[C
 
 
 def totals_of(frame: pd.DataFrame, names: tuple[str, ...], margin: Codes, given: object) -> Floats:
-    """Return the totals of one margin, (groups,), in the order of the group codes in ``margin``.
+    """Return the totals of the groups of one margin, (groups,), in the order of their numbers in ``margin``.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+    names : tuple of str
+        Columns of the margin.
+    margin : int array (n,)
+        Group of each record, numbered from 0.
+    given : object
+        The totals that the user gave: a mapping of category (or tuple of categories) to total.
 
     Raises
     ------
     InputError
-        ``given`` is not a mapping; a group of the file has no total; no record belongs to a total; a total is not a
-        positive and finite number.
+        ``given`` is not a mapping; a group of the file has no total; a total is of a group that no record has; a total
+        is not a positive and finite number.
     """
     where = title(names)
     if not isinstance(given, Mapping | pd.Series):
@@ -351,7 +386,7 @@ def is_number(total: object) -> TypeGuard[float]:
 
 
 def check_agreement(totals: Sequence[Floats]) -> None:
-    """Refuse margins whose totals add up to different numbers (InputError)."""
+    """Raise InputError if margins add up to different sizes of the population, so that no weights can meet them all."""
     whole = [float(total.sum()) for total in totals]
     if whole and max(whole) - min(whole) > 1e-8 * max(whole):
         raise InputError(

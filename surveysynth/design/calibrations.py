@@ -1,4 +1,7 @@
-"""Calibrations that made the weights of a design: columns with known totals, and weights before and after."""
+"""Calibrations that made the weights of a design: columns with known totals, and weights before and after.
+
+A margin is a column, or several crossed columns, whose groups have known totals.
+"""
 
 from __future__ import annotations
 
@@ -28,18 +31,18 @@ class Calibration:
     Attributes
     ----------
     poststrata_names : tuple of tuples of str
-        Columns of each margin.
+        One tuple per margin: the names of its columns.
     margins : tuple of int arrays (n,)
-        One array per margin: the group of each record.
+        One array per margin: the group of each record, numbered from 0.
     auxiliary_names, auxiliary : tuple of str, tuple of float arrays (n,)
-        Numeric columns with a known total, and the values of these columns.
+        Names of the numeric columns with a known total, and the values of these columns.
     base_name, calibrated_name : str or None
         Columns of the weights before and after the calibration, if the file has such columns.
     before, after : float array (n,)
         Weights before and after the calibration.
     raked_names, raked : tuple of str, tuple of float arrays (n,)
-        Columns of the weights between two margins of raking (one column for each margin but the last), and the values
-        of these columns.  Both are empty unless R's ``rake`` made the weights.
+        Names of the columns with the weights after each margin of raking but the last, and the values of these columns.
+        Both are empty unless R's ``rake`` made the weights.
     """
 
     poststrata_names: tuple[tuple[str, ...], ...]
@@ -64,7 +67,7 @@ class Calibration:
             Arguments of :class:`SurveyDesign` that describe the calibration, such as ``poststrata`` and
             ``base_weights``.
         after : float array (n,)
-            Weights after the calibration.  They are used if ``given`` has no ``calibrated_weights``.
+            Weights after the calibration, if ``given`` names no column ``calibrated_weights``.
         or_zero : bool
             True if weights may be 0.
         """
@@ -94,12 +97,15 @@ class Calibration:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of all columns: those with known totals, and those with weights."""
+        """Names of all columns of the calibration: the columns with known totals, then the columns of weights."""
         weights = [name for name in (self.base_name, self.calibrated_name, *self.raked_names) if name is not None]
         return (*(name for margin in self.poststrata_names for name in margin), *self.auxiliary_names, *weights)
 
     def roles(self) -> dict[str, Any]:
-        """Return the columns as arguments of :class:`SurveyDesign`.  An argument without a column is left out."""
+        """Return the arguments of :class:`SurveyDesign` that name the columns of this calibration.
+
+        An argument without a column is left out.
+        """
         margins = [names[0] if len(names) == 1 else list(names) for names in self.poststrata_names] or None
         named = {
             "poststrata": margins[0] if margins and len(margins) == 1 and isinstance(margins[0], str) else margins,
@@ -114,10 +120,16 @@ class Calibration:
 def earlier_ones(
     frame: pd.DataFrame, given: Sequence[Mapping[str, Any]] | None, last: Calibration, *, or_zero: bool
 ) -> tuple[Calibration, ...]:
-    """Return the calibrations before the last one, in their order, from the argument ``earlier_calibrations``.
+    """Make the calibrations before the last one, in their order, from the argument ``earlier_calibrations``.
 
-    The weights after each calibration are the weights before the next one, unless ``calibrated_weights`` names others.
-    Raise InputError if ``given`` is not a list of calibrations.
+    The weights after each calibration are the weights before the next one, unless ``calibrated_weights`` names another
+    column.  Weights may be 0 if ``or_zero``.
+
+    Raises
+    ------
+    InputError
+        ``given`` is not a list of mappings; a mapping has an unknown key, or lacks ``base_weights`` or the columns with
+        known totals; a column is unknown or unsuitable; ``last`` has no columns with known totals.
     """
     if given is None:
         return ()

@@ -40,13 +40,15 @@ def check_roles(
 ) -> dict[str, str]:
     """Return the column of each role.  Raise InputError if columns do not exist or cannot have their roles.
 
+    Roles are those of ``single`` that have a column, and "psu (stage 1)", "fpc (stage 1)", "psu (stage 2)", and so on.
+
     Parameters
     ----------
     frame : pandas.DataFrame
     single : mapping of str to str or None
         Column, or None, for each of the roles "weights", "probs", "strata", "base_weights" and "calibrated_weights".
     psu_names, fpc_names : sequence of str
-        Columns of sampling units and of finite population corrections, one per stage, outermost stage first.
+        Columns of sampling units and of finite population corrections, one per stage, first stage first.
     """
     if not isinstance(frame, pd.DataFrame):
         raise InputError(f"frame must be a pandas DataFrame, not {type(frame).__name__}")
@@ -65,7 +67,10 @@ def check_roles(
 
 
 def labels_of(frame: pd.DataFrame, labels: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the column headings, each on one line, without empty ones.  Raise InputError for an unknown column."""
+    """Return the headings of columns without line breaks, and leave out empty headings.
+
+    Raise InputError for an unknown column, or if ``labels`` does not map columns to texts.
+    """
     if labels is None:
         return {}
     if not isinstance(labels, Mapping) or not all(isinstance(text, str) for text in labels.values()):
@@ -79,14 +84,16 @@ def labels_of(frame: pd.DataFrame, labels: Mapping[str, str] | None) -> dict[str
 
 
 def replicate_names(given: Columns, columns: Iterable[str], roles: Mapping[str, str]) -> tuple[str, ...]:
-    """List the columns of replicate weights.  The columns that one pattern matches are in the order of the file.
+    """List the columns of replicate weights, given by their names or by patterns of names.
+
+    The columns that one pattern matches are listed in the order of the file.
 
     Parameters
     ----------
     given : str or sequence of str
-        Columns, or regular expressions for whole names: ``"WTREP[0-9]+"``.
+        Names of columns, or regular expressions for whole names: ``"WTREP[0-9]+"``.
     columns : iterable of str
-        Columns of the file.
+        All columns of the file.
     roles : mapping of role to column
         Other roles.  Their columns are not matched by a pattern.
 
@@ -117,7 +124,7 @@ def check_variance(
     pps: PPS | None, joint: object, replicate_weights: object, scale: float | None, rscales: Sequence[float] | None,
     combined: bool,
 ) -> None:  # fmt: skip
-    """Refuse settings of the variance that exclude each other (InputError)."""
+    """Raise InputError for arguments of :class:`SurveyDesign` that ask for two kinds of variance, or have no effect."""
     if replicate_weights is None and (scale is not None or rscales is not None or combined is not True):
         raise InputError("scale=, rscales= and combined= go with replicate_weights=")
     if pps is not None and replicate_weights is not None:
@@ -127,9 +134,9 @@ def check_variance(
 
 
 def margin_names(poststrata: str | Sequence[str | Sequence[str]] | None) -> tuple[tuple[str, ...], ...]:
-    """Return the columns of each margin of calibration, from the argument ``poststrata``.
+    """Return one tuple of column names per margin of calibration, from the argument ``poststrata``.
 
-    Raises InputError unless the argument is a column, a list, or None.
+    Raise InputError unless the argument is the name of a column, a list of margins, or None.
     """
     if isinstance(poststrata, str | None):
         return () if poststrata is None else ((poststrata,),)
@@ -139,7 +146,10 @@ def margin_names(poststrata: str | Sequence[str | Sequence[str]] | None) -> tupl
 
 
 def role_columns(given: object) -> list[str]:
-    """List the columns in one argument of SurveyDesign: a name, a list of names, margins, or earlier calibrations."""
+    """List the columns that one argument of SurveyDesign names.
+
+    The argument is a name, a list of names, a list of margins, or a list of earlier calibrations.
+    """
     if isinstance(given, str):
         return [given]
     if isinstance(given, Mapping):
@@ -148,7 +158,12 @@ def role_columns(given: object) -> list[str]:
 
 
 def joint_of(given: ArrayLike | tuple[Joint, ...] | None, pi: Floats) -> tuple[Joint, ...]:
-    """Return joint inclusion probabilities as blocks of records.  Raise InputError if they do not fit the sample."""
+    """Return the argument ``joint`` of SurveyDesign as a tuple of :class:`Joint`.
+
+    Each :class:`Joint` has the joint inclusion probabilities of one block of records.  Records of different blocks were
+    selected independently.  A matrix is one block.  ``pi`` (n,) has the inclusion probabilities of the records.  Raise
+    InputError if the joint inclusion probabilities do not fit the sample.
+    """
     if given is None:
         return ()
     if isinstance(given, tuple) and all(isinstance(block, Joint) for block in given):
@@ -159,7 +174,13 @@ def joint_of(given: ArrayLike | tuple[Joint, ...] | None, pi: Floats) -> tuple[J
 
 
 def check_pps(pps: PPS, joint: tuple[Joint, ...], stages: tuple[Stage, ...], pi: Floats, lonely_psu: LonelyPSU) -> None:
-    """Refuse an estimator of the variance of unequal probability samples that does not fit the design (InputError)."""
+    """Raise InputError if the variance estimator ``pps`` does not fit the design.
+
+    These estimators are for elements (no clusters, no fpc) that were drawn with inclusion probabilities ``pi`` (n,) of
+    at most 1.  Some need joint inclusion probabilities.  Apart from "horvitz_thompson" and "poisson", they cannot
+    estimate the variance of a stratum with a single unit that was not certain ("brewer": with a single unit, which was
+    not certain), unless ``lonely_psu`` is "remove".
+    """
     one_of(pps, get_args(PPS), "pps")
     first = stages[0]
     if first.stratum_of_unit.size < first.unit.size or first.fraction.any():

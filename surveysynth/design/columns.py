@@ -1,4 +1,4 @@
-"""Reading and checking columns of a data frame."""
+"""Functions that read and check columns of a data frame, and name columns in messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ LISTED = 12  # largest number of columns that a message names
 
 
 def names_of(columns: Columns, role: str) -> tuple[str, ...]:
-    """Return one name or several names as a tuple.  Raise InputError if one is not a string."""
+    """Return one name or several names as a tuple, and an empty tuple for None.
+
+    Raise InputError if a name is not a text.  ``role`` is the name of the argument, for the message.
+    """
     names: tuple[Any, ...] = () if columns is None else tuple(several(columns))
     if not all(isinstance(name, str) for name in names):
         raise InputError(f"{role} must be a column name or a list of column names")
@@ -31,7 +34,7 @@ def names_of(columns: Columns, role: str) -> tuple[str, ...]:
 
 
 def listing(columns: Iterable[Hashable], *, about: Sequence[str] | None = None) -> str:
-    """List the first column names in a message.
+    """Return a text for a message that lists the first twelve of some columns.
 
     In a file without a header line the first record is taken for the header, and the names are the data of a person.
     So if any name looks like a value (it begins with a digit), the text has the number of columns and no name.
@@ -54,16 +57,19 @@ def listing(columns: Iterable[Hashable], *, about: Sequence[str] | None = None) 
 
 
 def shown(name: str, columns: Sequence[str]) -> str:
-    """Name a column in a message: ``column 'income'``, or ``column number 3`` if some names look like values."""
+    """Return a text that names a column in a message: ``column 'income'``.
+
+    The text is ``column number 3`` if some of the names ``columns`` look like values (:func:`listing`).
+    """
     if any(VALUE.match(each) for each in columns):
         return f"column number {columns.index(name) + 1}"
     return f"column {name!r}"
 
 
 def nearest(name: object, columns: Iterable[Hashable]) -> str:
-    """Suggest a column for an unknown name: `` (did you mean 'income'?)``.
+    """Return a text that suggests a column for an unknown name: `` (did you mean 'income'?)``.
 
-    The text is empty if no name is near, or if the file may lack a header line (:func:`listing`).
+    The text is empty if no name is similar, or if the file may lack a header line (:func:`listing`).
     """
     names = {str(c).casefold(): str(c) for c in columns}
     if any(VALUE.match(c) for c in names.values()):
@@ -73,7 +79,11 @@ def nearest(name: object, columns: Iterable[Hashable]) -> str:
 
 
 def check_columns(frame: pd.DataFrame, roles: dict[str, str]) -> None:
-    """Refuse an empty frame, unusable names, and columns that do not exist, have two roles or missing values."""
+    """Raise InputError for an empty frame, unusable column names, or columns that cannot have their roles.
+
+    ``roles`` maps each role to its column.  A column cannot have its role if it does not exist, has another role too,
+    or has missing values.
+    """
     odd = sum(any("\ud800" <= letter <= "\udfff" for letter in str(c)) for c in frame.columns)
     if odd:
         raise InputError(f"{odd:,} of the column names of the frame are no Unicode text; rename them")
@@ -104,9 +114,10 @@ def check_columns(frame: pd.DataFrame, roles: dict[str, str]) -> None:
 
 
 def numeric(column: pd.Series, name: str) -> NDArray[np.float64]:
-    """Return a column as floats, NaN where values are missing.  Raise InputError if the column is not numeric.
+    """Return a column as floats (n,), NaN where values are missing.  Raise InputError if the column is not numeric.
 
-    The array may share the memory of the frame, so do not change it.
+    Texts and categories that are numbers count as numeric; a column of type bool does not.  The array may share the
+    memory of the frame, so do not change it.
     """
     if column.dtype == np.dtype(np.float64):  # to_numeric would copy it
         return column.to_numpy()
@@ -150,7 +161,7 @@ def in_usual_floats(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def check_cells(column: pd.Series, name: str) -> None:
-    """Refuse values that cannot be categories (InputError): lists, tuples, and texts that are not Unicode."""
+    """Raise InputError for values that cannot be categories: lists, tuples, and texts that are not Unicode."""
     if not pd.api.types.is_object_dtype(column.dtype):
         return
     try:
@@ -176,9 +187,10 @@ def _makes_category(value: Any) -> bool:
 
 
 def positive(column: pd.Series, name: str, *, at_most_one: bool, or_zero: bool = False) -> NDArray[np.float64]:
-    """Return a column as finite floats above 0.  Raise InputError for other values.
+    """Return a column as floats (n,).  Raise InputError if a value is missing, infinite, 0 or negative.
 
-    With ``or_zero``, some but not all values may be 0.  With ``at_most_one``, values above 1 are also refused.
+    With ``or_zero``, some but not all values may be 0.  With ``at_most_one``, values above 1 are also refused, as for
+    inclusion probabilities.
     """
     values = np.array(numeric(column, name))
     infinite = ~np.isfinite(values)
@@ -203,7 +215,7 @@ def positive(column: pd.Series, name: str, *, at_most_one: bool, or_zero: bool =
 
 
 def codes(*columns: Any) -> NDArray[np.intp]:
-    """Return the group of each record, from 0: (n,).  Records with equal values in all columns form a group."""
+    """Return the group of each record, numbered from 0: (n,).  Records that agree in all columns form a group."""
     code = np.zeros(len(columns[0]), dtype=np.intp)
     for column in columns:
         if isinstance(column, pd.Series):
@@ -215,7 +227,10 @@ def codes(*columns: Any) -> NDArray[np.intp]:
 
 
 def occurring(code: NDArray[np.intp], size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the distinct codes, sorted, and each record's position among them.  Codes are below ``size``."""
+    """Return the distinct codes, sorted, and the position of each record's code among them, (n,).
+
+    ``code`` (n,) has the codes of the records: whole numbers from 0 to ``size - 1``.
+    """
     if size > 8 * code.size:
         found, number = np.unique(code, return_inverse=True)
         return found, number

@@ -1,4 +1,4 @@
-"""Conditions on the columns of a file that are written as text, such as "rent <= income"."""
+"""Conditions that are written as text, such as "rent <= income", and hold for a record or not."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ QUOTED, PLACE = re.compile(r"`([^`]+)`"), "quoted_column"
 
 
 def columns_of_condition(rule: str, entry: str) -> set[str]:
-    """Find the columns that a condition names.  ``entry`` is the name of the argument for messages.
+    """Find the columns that the condition ``rule`` names.  ``entry`` is the name of the argument for messages.
 
     Raises
     ------
     InputError
-        The text is not a condition, calls a function, or looks for a value in a whole column.
+        The text is not a condition.  Or it calls a function or looks for a value in a column (``x in income``), so that
+        the condition could depend on other records.
     """
     text = QUOTED.sub(PLACE, rule).replace("&", " and ").replace("|", " or ")
 
@@ -57,15 +58,18 @@ def _memberships(compared: ast.Compare) -> list[int]:
 
 
 def computed(frame: pd.DataFrame, expression: str) -> Any:
-    """Compute an expression for each record.  Categories are compared as texts or numbers."""
+    """Compute an expression, such as "rent <= income", for each record.
+
+    Categorical columns are compared as the texts or numbers that their categories are.
+    """
     labels = [name for name, dtype in frame.dtypes.items() if isinstance(dtype, pd.CategoricalDtype)]
     return frame.astype(dict.fromkeys(labels, object)).eval(expression, engine="python")
 
 
 def obeyed(rules: Sequence[str], frame: pd.DataFrame, entry: str = "edits") -> Bools:
-    """Mark the records that obey all rules: (n,).  With a missing value, all comparisons but ``!=`` are False.
+    """Return True for each record that meets all conditions ``rules``, (n,).
 
-    ``entry`` is the name of the argument for messages.
+    A comparison with a missing value is False, except ``!=``.  ``entry`` is the name of the argument for messages.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Conversion of large csv, Stata, SPSS and SAS files to parquet, block by block.
+"""Conversion of large csv, Stata, SPSS and SAS files to parquet, one block of records at a time.
 
 The type of a column depends on all its values.  So the file is read twice, first to find the types, then to write.
 """
@@ -54,9 +54,9 @@ class _Column:
     type : pyarrow.DataType, optional
         Type of the values.  It is None if all are missing.
     named : int
-        Number of values with a value label.
+        Number of values that have a value label.
     others : bool
-        True if there are values without a value label.
+        True if some values have no value label.
     """
 
     type: pa.DataType | None = None
@@ -80,17 +80,17 @@ def convert(
     separator: str | None = None, decimal: str | None = None, thousands: str | None = None, text: Columns = None,
     na: Columns = None,
 ) -> None:  # fmt: skip
-    """Write a csv, Stata, SPSS or SAS file as parquet, block by block, for :meth:`SurveyDesign.scan`.
+    """Convert a large csv, Stata, SPSS or SAS file to parquet, for :meth:`SurveyDesign.scan`.
 
-    Types, categories, missing values and headings are those of :meth:`SurveyDesign.read`.  No more than a few hundred
-    thousand records are in memory at a time.
+    The columns have the same types, categories, missing values and headings as with :meth:`SurveyDesign.read`.  No more
+    than a few hundred thousand records are in memory at a time.
 
     Parameters
     ----------
     source : str or Path
         .csv (also .gz, .zip, .bz2, .xz), .dta, .sav, .zsav, .por, .sas7bdat, .xpt
     to : str or Path
-        The .parquet file to write.  Only its owner can read it.  If the conversion fails, there is no such file.
+        The .parquet file to write.  Only its owner can read it.  If the conversion fails, no file is written.
     missing_codes, encoding, separator, decimal, thousands, text, na
         See :meth:`SurveyDesign.read`.
 
@@ -177,8 +177,8 @@ def _labelled_reader(path: Path, suffix: str, codes: Checked, encoding: str | No
 def _looked_at(blocks: Blocks, missing_codes: MissingCodes | None) -> tuple[dict[str, _Column], Names, Labels]:
     """Read all blocks to find the types of columns, and warn of columns in which only some values have labels.
 
-    Returns a summary of each column, the value labels of the columns in which all values have labels, and the column
-    headings.
+    Return three dicts by column: a summary of each column, the value labels of the columns in which all values have
+    labels, and the headings.
     """
     found: dict[str, _Column] = {}
     names: Names = {}

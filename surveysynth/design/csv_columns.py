@@ -1,4 +1,7 @@
-"""Types of the columns of a csv file (numbers, truth values or texts), which are found from all values."""
+"""Types of the columns of a csv file (numbers, truth values or texts), which are found from all values.
+
+The shape of a value is its text with 9 for each digit: 980,00 has the shape 999,99.
+"""
 
 from __future__ import annotations
 
@@ -56,17 +59,19 @@ class Column:
     Attributes
     ----------
     as_is : bool
-        True if the caller wants the column as texts.
+        True if the user wants the column as texts.
     shapes : set of str
         Shapes of the values that could be numbers (:func:`surveysynth.design.dialect.shapes_of`).
     truths, texts : bool
-        ``truths``: True if some values are true or false.  ``texts``: True if some values are other texts.
+        ``truths``: True if some values are "true" or "false".  ``texts``: True if some values are other texts.
     gaps : int
-        Number of missing values.
+        Number of missing values: empty texts, declared codes, and texts of the option ``na``.
     absent : dict of str to int
-        Counts of texts such as NA.  These texts are missing values if the other values are numbers or truth values.
+        How often texts such as "NA" occur.  They are missing values if the other values are numbers or truth values,
+        and answers otherwise.
     choices : Choices
-        Evidence whether the values are answers that tick several choices: "1,3" if choices 1 and 3 are ticked.
+        Evidence on whether the values are answers to a question with several choices: "1,3" if choices 1 and 3 are
+        ticked.
     low, high : int
         The smallest number below 0 and the largest number above 0, among whole numbers of 16 digits or more.
         They are 0 if there is no such number.
@@ -83,7 +88,7 @@ class Column:
     high: int = 0
 
     def add(self, texts: pa.StringArray, like_na: Sequence[str]) -> None:
-        """Add texts, null where missing.  Texts in ``like_na`` are counted separately, in ``absent``."""
+        """Add the texts of some records, null where missing.  Texts in ``like_na`` are counted in ``absent``."""
         self.gaps += texts.null_count
         if self.as_is:
             return
@@ -123,18 +128,22 @@ class Column:
 
     @property
     def answers(self) -> bool:
-        """True if the column is read as texts whatever the decimal mark, so that NA could be an answer."""
+        """True if the column is read as texts, whatever the decimal mark of the file is.  "NA" is then an answer."""
         return self.as_is or self.texts or (self.truths and bool(self.shapes))
 
     @property
     def forms(self) -> Forms | None:
-        """The shapes of the values if the column could be numeric, or None if some value cannot be a number."""
+        """The shapes of the values if the column could be numeric.  None if some value cannot be a number."""
         if self.answers or not self.shapes:
             return None
         return Forms(self.shapes, self.choices.could_be(self.shapes))
 
     def kind(self, dialect: Dialect) -> Kind:
-        """Find the kind of the column, such as "text" or "whole", if its numbers have the marks of ``dialect``."""
+        """Find the kind of the column, if its numbers have the marks of ``dialect``.
+
+        The kind is "text", "truth" (True and False), "whole" (64-bit integers), "large" (unsigned 64-bit integers) or
+        "number" (floats).
+        """
         if self.answers:
             return "text"
         if self.truths:
@@ -166,13 +175,13 @@ class CsvColumns:
     """
 
     def __init__(self, blocks: Iterator[Texts], file: CsvTexts, codes: Checked, options: CsvOptions) -> None:
-        """Read all values and decide on the types.
+        """Read all ``blocks`` of ``file`` and decide on the types.  ``codes`` are the codes for missing values.
 
         Raises
         ------
         InputError
-            Numbers whose marks contradict each other, or that could be read in two ways; ``text`` or ``codes`` for a
-            column that does not exist.
+            Decimal or thousands marks of numbers contradict each other, or could be read in two ways; ``text`` or
+            ``codes`` name a column that does not exist.
         """
         names = file.form.names
         for name in options.text:
@@ -197,7 +206,10 @@ class CsvColumns:
         self.kinds = {name: column.kind(self._dialect) for name, column in self._columns.items()}
 
     def frame(self, block: Texts) -> pd.DataFrame:
-        """Convert a block of records to typed columns.  Whole numbers become floats if some values are missing."""
+        """Convert the texts of some records to columns of their types.
+
+        Whole numbers become floats if some values of the column are missing.
+        """
         return pd.DataFrame({name: self._values(name, texts) for name, texts in block.items()}, copy=False)
 
     def tell(self, file: str) -> None:
@@ -224,7 +236,7 @@ class CsvColumns:
         return pd.Series(_numbers(texts, column.shapes, self._dialect, TYPES[kind]).to_pandas())
 
     def _notes(self) -> Iterator[str]:
-        """Describe the values that can be read in several ways, one sentence per column."""
+        """Yield sentences for warnings about values that can be read in several ways."""
         names = self._names
         absent = {name: column.absent for name, column in self._columns.items() if column.absent}
         numbers = [name for name in absent if not self._columns[name].answers]
@@ -262,7 +274,9 @@ class CsvColumns:
 
 
 def read_csv(path: Path, codes: Checked, options: CsvOptions) -> pd.DataFrame:
-    """Read a csv file into a data frame (:func:`surveysynth.design.read.read_frame`).
+    """Read a csv file into a data frame, as :func:`surveysynth.design.read.read_frame` describes.
+
+    ``codes`` are the codes for missing values.
 
     Raises
     ------

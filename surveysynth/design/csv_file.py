@@ -1,6 +1,7 @@
-"""Reading csv files of various programs, with all values as texts.
+"""Functions that read csv files of various programs, with all values as texts.
 
-The columns may be separated by commas or semicolons, and the file may be in utf-8 or in an older encoding.
+The columns may be separated by commas, semicolons, tabs or other characters, and the file may be in utf-8 or in another
+encoding.  A block is a part of the records, which are read together.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class CsvOptions:
-    """Options for reading a csv file.  Options that are None are found from the file.
+    """Options for reading a csv file.
+
+    If the separator or a mark is None, it is found from the file.  If the encoding is None, it is utf-8.
 
     Attributes
     ----------
@@ -57,7 +60,8 @@ class CsvOptions:
     text : tuple of str
         Columns that are read as texts.
     na : tuple of str, optional
-        Texts that are missing values in every column.  The empty text is always a missing value.
+        Texts that are missing values in every column, besides the empty text.  If it is None, "NA" and similar texts
+        are missing values in columns of numbers.
     """
 
     encoding: str | None = None
@@ -68,7 +72,7 @@ class CsvOptions:
     na: tuple[str, ...] | None = None
 
     def check(self) -> None:
-        """Refuse impossible options (InputError)."""
+        """Raise InputError for an impossible encoding, separator or mark."""
         encoding, separator = self.encoding, self.separator
         if encoding is not None:
 
@@ -99,6 +103,7 @@ class Form:
     before : int
         Number of lines before the header line.
     encoding : str
+        Name of the encoding, such as "utf-8".
     names : tuple of str
         Names of the columns, without the blanks around them.
     """
@@ -114,7 +119,9 @@ class _OtherParser(Exception):
 
 
 class CsvTexts:
-    """The texts of a csv file, block by block.  If a record has too few fields, the missing ones are empty texts.
+    """The values of a csv file as texts, block by block.
+
+    Arrow reads the file, or pandas if Arrow cannot.  If a record has too few fields, the missing ones are empty texts.
 
     Attributes
     ----------
@@ -124,7 +131,7 @@ class CsvTexts:
     """
 
     def __init__(self, path: Path, options: CsvOptions) -> None:
-        """Read the beginning of the file.
+        """Read the header line, and find the form of the file.
 
         Raises
         ------
@@ -145,12 +152,14 @@ class CsvTexts:
             raise self._refused("ParserError")
 
     def through(self, work: Callable[[Iterator[Texts]], T]) -> T:
-        """Return the result of ``work`` for all blocks.  If Arrow cannot read the file, pandas reads it from the start.
+        """Call ``work`` with an iterator over all blocks, and return its result.
+
+        If Arrow cannot read the file to its end, ``work`` is called again, with all blocks as read by pandas.
 
         Raises
         ------
         InputError
-            A file in another encoding; records with more fields than there are columns; a file that cannot be read.
+            The file has another encoding, has records with more fields than there are columns, or cannot be read.
         """
         if self._by_arrow:
             try:
@@ -216,9 +225,9 @@ class CsvTexts:
 
 
 class _Quotes:
-    """A file that counts the quotes in it while it is read, since Arrow does not report a quote that is never closed.
+    """A file that counts its quotation marks while it is read, since Arrow does not report one that is never closed.
 
-    ``odd`` is True if the number of quotes read so far is odd.
+    ``odd`` is True if the number of quotation marks read so far is odd.
     """
 
     closed = False
@@ -272,7 +281,7 @@ def _text(file: IO[bytes], encoding: str) -> io.TextIOWrapper:
 def _records(lines: Iterable[str], separator: str, *, strict: bool = False) -> Iterator[list[str]]:
     """Split lines into lists of fields.  Empty lines are skipped, as in pandas.
 
-    With ``strict``, a quoted text that ends within a field is an error.
+    With ``strict``, it is an error if a field goes on after a closing quotation mark, as in "a"b.
     """
     found = csv.reader(lines, delimiter=separator, strict=strict)
     return (record for record in found if len(record) > 1 or "".join(record).strip())
@@ -281,8 +290,8 @@ def _records(lines: Iterable[str], separator: str, *, strict: bool = False) -> I
 def _beginning(path: Path, options: CsvOptions) -> tuple[str, int, str, list[str], bool]:
     """Find the form of a csv file from its first lines.
 
-    Returns the separator, the number of lines before the header, the encoding, the fields of the header, and whether
-    the first record has more fields than the header.
+    Return five things: the separator, the number of lines before the header, the encoding, the fields of the header,
+    and True if the first record has more fields than the header.
     """
     encoding = "utf-8" if options.encoding is None else codecs.lookup(options.encoding).name
     with _opened(path) as file, _text(file, encoding) as text:
@@ -295,7 +304,10 @@ def _beginning(path: Path, options: CsvOptions) -> tuple[str, int, str, list[str
 
 
 def _names(file: str, header: list[str]) -> tuple[str, ...]:
-    """Strip blanks from names, and call nameless columns "Unnamed: 3".  Raise InputError if two names are equal."""
+    """Return the names of columns in the header of a file.  Raise InputError if two names are equal.
+
+    Blanks around names are removed, with a warning.  A column without a name, at position 3 from 0, is "Unnamed: 3".
+    """
     names = [name.strip() or f"Unnamed: {number}" for number, name in enumerate(header)]
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
@@ -314,14 +326,18 @@ def _names(file: str, header: list[str]) -> tuple[str, ...]:
 def _separator(lines: list[str], decimal: str | None, thousands: str | None) -> str:
     """Find the separator that splits the header into the largest number of fields.
 
-    A file of one column has no separator in the header.  Then a comma in numbers is not taken for one.
+    If no character splits the header (a file of one column), the separator is a comma, or a semicolon if the caller
+    says that numbers have commas.
     """
     likely = SEPARATORS if "," not in (decimal, thousands) else (*SEPARATORS[1:], ",")
     return max(likely, key=lambda separator: _fields(lines, separator))
 
 
 def _fields(lines: list[str], separator: str) -> int:
-    """Count the fields of the header.  The count is 0 if a quoted text ends within a field, as in "a,b";c."""
+    """Count the fields of the header.  The count is 0 if a field goes on after a closing quotation mark.
+
+    For example, the header "a,b";c has no fields if the separator is a comma.
+    """
     try:
         return len(next(_records(lines, separator, strict=True), []))
     except csv.Error:
@@ -329,7 +345,7 @@ def _fields(lines: list[str], separator: str) -> int:
 
 
 def _overlong(path: Path, form: Form) -> InputError | None:
-    """Return the error for records with more fields than the header, or None if there are no such records."""
+    """Make the error for records with more fields than the header.  Return None if there are no such records."""
     with _opened(path) as file, _text(file, form.encoding) as text:
         records = _records(islice(text, form.before, None), form.separator)
         columns = len(next(records))

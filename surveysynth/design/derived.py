@@ -1,4 +1,7 @@
-"""Columns that are computed record by record from other columns, and records that meet a condition."""
+"""Columns that are computed record by record from other columns, and records that meet a condition.
+
+The frame is the data frame of the records, which the user's functions get as their argument.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,9 @@ ALONE = 5  # number of single records on which a function is computed again
 def row_wise(frame: pd.DataFrame, function: RowWise, name: str) -> pd.Series:
     """Compute one value per record by a function of the frame, and check that values do not depend on other records.
 
-    For this check, the function is computed again on both halves of the records, in reverse order, and on some single
-    records.  If a value changes, it depends on other records or on their order, as a mean, a maximum or a rank does.
+    For this check, the function is computed again on every second record (twice, for both halves, in reverse order) and
+    on some single records.  If a value changes, it depends on other records or on their order, as a mean, a maximum or
+    a rank does.
 
     Parameters
     ----------
@@ -33,6 +37,11 @@ def row_wise(frame: pd.DataFrame, function: RowWise, name: str) -> pd.Series:
         It returns a Series, an array or a list of n values, or one value for all records.
     name : str
         Name of the column or argument, for messages.
+
+    Returns
+    -------
+    pandas.Series (n,)
+        The values, with the index of the frame.
 
     Raises
     ------
@@ -96,13 +105,13 @@ def _same(values: pd.Series, again: pd.Series) -> bool:
 
 
 def meeting(frame: pd.DataFrame, where: RowWise | str) -> Bools:
-    """Mark the records that meet a condition: (n,).  Missing values count as False, as in R's ``subset``.
+    """Return True for each record that meets a condition, (n,).  Missing values count as False, as in R's ``subset``.
 
     Parameters
     ----------
     frame : pandas.DataFrame
     where : function of the frame, or name of a column
-        The function or the column has True or False for each record.
+        The values of the function or of the column are True or False for each record, or missing.
 
     Raises
     ------

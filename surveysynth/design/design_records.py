@@ -1,4 +1,7 @@
-"""The records of a survey with the roles of the columns: the base class of SurveyDesign."""
+"""The records of a survey with the roles of the columns: the base class of SurveyDesign.
+
+A role is what a column is in the sampling design, such as weights or strata.  n is the number of records.
+"""
 
 from __future__ import annotations
 
@@ -63,9 +66,9 @@ class DesignRecords:
         return partial(type(self), **self._checked_roles()), (self.frame,), kept
 
     def _checked_roles(self) -> dict[str, Any]:
-        """Arguments that make this design again, without checks that it has passed already.
+        """Return arguments that make this design again without the checks that it has passed already.
 
-        So ``pps`` is left out, and ``lonely_psu`` is "remove".
+        For this, ``pps`` is left out, and ``lonely_psu`` is "remove".  The caller then sets both attributes.
         """
         roles = {role: value for role, value in self.roles().items() if role != "pps"}
         return roles | {"lonely_psu": "remove", "labels": self._labels}
@@ -76,7 +79,7 @@ class DesignRecords:
         return design
 
     def _with(self, **changed: Any) -> Self:
-        """Copy the design with some attributes replaced.  No checks are made."""
+        """Copy the design with some attributes replaced, and :attr:`source` None.  No checks are made."""
         design = type(self).__new__(type(self))
         design.__dict__.update(self.__dict__ | {"_source": None} | changed)
         design.__dict__.pop("degf", None)  # computed once, for this design
@@ -84,9 +87,10 @@ class DesignRecords:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The records, as a copy that the caller may change.  The copy is cheap, as pandas copies on write.
+        """The records, as a data frame that the caller may change without changing the design.
 
-        If the design was made by :meth:`scan`, all columns are read from the files.
+        If the design was made by :meth:`scan`, all columns are read from the files.  Otherwise this takes no memory,
+        since pandas copies a column only when it is changed.
         """
         return self._frame.copy(deep=False) if self._scan is None else self.select(self.columns)
 
@@ -106,12 +110,12 @@ class DesignRecords:
         Parameters
         ----------
         names : iterable of str
-            Columns of the file.
+            Names of the columns.
 
         Returns
         -------
-        pandas.DataFrame (n, names)
-            The columns in the order of ``names``.
+        pandas.DataFrame
+            All records, with the columns in the order of ``names``.
         """
         names = names_of([*several(names)], "names")
         unknown = [name for name in names if name not in self.columns]
@@ -126,7 +130,7 @@ class DesignRecords:
 
     @property
     def source(self) -> dict[str, Any] | None:
-        """The file and the options of :meth:`read`, as a dict that the caller may change.
+        """The ``file`` and the options that were given to :meth:`read`, as a dict that the caller may change.
 
         The value is None if the design was not made by :meth:`read`.
         """
@@ -149,7 +153,7 @@ class DesignRecords:
 
     @cached_property
     def degf(self) -> int:
-        """Degrees of freedom: PSUs minus strata, or the rank of the replicate weights minus 1.
+        """Degrees of freedom: number of PSUs - number of strata, or the rank of the replicate weights - 1.
 
         Records of weight 0 do not count.
         """
@@ -163,16 +167,16 @@ class DesignRecords:
 
     @property
     def multiplicand(self) -> NDArray[np.float64]:
-        """The numbers (n,) which, multiplied by the factors of a replicate, are the replicate weights.
+        """Numbers (n,) that give the replicate weights when they are multiplied by the factors of a replicate.
 
-        They are the weights of the design.  The exception is a record of weight 0 with a replicate weight other than 0:
-        its number is 1.
+        They are the weights of the design, with one exception: the number is 1 for a record that has weight 0 and, in
+        some replicate, another weight.
         """
         return self.weights if self.replication is None else self.replication.multiplicand(self.weights)
 
     @property
     def entering(self) -> NDArray[np.bool_]:
-        """Marks the records whose weight is not 0 in the estimate or in some replicate: (n,)."""
+        """True for each record that has a weight other than 0 in the estimate or in some replicate: (n,)."""
         return np.asarray(self.multiplicand > 0)
 
     @property
@@ -192,21 +196,22 @@ class DesignRecords:
 
     @property
     def design_columns(self) -> tuple[str, ...]:
-        """Columns of strata, PSUs, fpc and calibrations, each once."""
+        """Names of the columns of strata, sampling units, fpc and calibrations, without repetition."""
         known = (name for each in (self.calibration, *self.earlier_calibrations) for name in each.columns)
         names = (self.strata_name, *self.psu_names, *self.fpc_names, *known)
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
     def roles(self) -> dict[str, Any]:
-        """Return the keyword arguments that give another frame the same roles.
+        """Return the arguments of SurveyDesign that give the columns of another data frame the same roles.
 
         ``joint``, which belongs to these records, and ``labels`` are not among them.
 
         Returns
         -------
         dict
-            Arguments of ``SurveyDesign(frame, **roles)``: "weights", "probs", "strata", "psu", "fpc", "lonely_psu" and
-            "poststrata", and further ones that this design has.
+            Keyword arguments for ``SurveyDesign(frame, **roles)``.  "weights", "probs", "strata", "psu", "fpc",
+            "lonely_psu" and "poststrata" are always among them (None if the design has no such column), others only if
+            this design has them.
 
         Examples
         --------
@@ -239,7 +244,7 @@ class DesignRecords:
         Parameters
         ----------
         name : str
-            A column of the frame.
+            Name of a column.
 
         Returns
         -------
@@ -262,12 +267,12 @@ class DesignRecords:
             raise InputError(f"there is no column {name!r}{near}; the file has {listing(self.columns)}")
 
     def typed(self, name: str) -> pd.Series:
-        """Return an empty column that has the type of a column.  A design made by :meth:`scan` then reads no records.
+        """Return an empty column of the same type as a column.  A design made by :meth:`scan` reads no records for it.
 
         Parameters
         ----------
         name : str
-            A column of the frame.
+            Name of a column.
 
         Returns
         -------
@@ -285,14 +290,14 @@ class DesignRecords:
         return self._scan.typed(name)
 
     def declares_levels(self, name: str) -> bool:
-        """True if a column declares its levels: it is categorical, or has the values True and False.
+        """True if the type of a column declares its levels: it is categorical, or has truth values.
 
         A column of texts declares no levels, even if :meth:`scan` stores it as categories.
 
         Parameters
         ----------
         name : str
-            A column of the frame.
+            Name of a column.
 
         Returns
         -------
@@ -316,7 +321,7 @@ class DesignRecords:
         Parameters
         ----------
         name : str
-            A column of the frame.
+            Name of a column.
 
         Returns
         -------

@@ -1,10 +1,12 @@
 """The marks in the numbers of a csv file: decimal points or commas, and marks between thousands.
 
 "1.234" can be more than a thousand in one file, and a little more than 1 in another.  Other values of the file decide:
-"980,00" has a decimal comma, so points stand between thousands.  The dialect is therefore decided once for the whole
-file, from the forms of all columns that could be numeric.  A file that could be read in two ways is refused, and the
-message names the argument that decides.  There is one assumption: if commas separate the columns and no number has a
-comma, a point is a decimal point.
+"980,00" has a decimal comma, so points stand between thousands.  The dialect (the decimal mark and the mark between
+thousands) is therefore decided once for the whole file, from all columns that could be numeric.  A file that could be
+read in two ways is refused, and the message names the argument that decides.  There is one assumption: if commas
+separate the columns and no number has a comma, a point is a decimal point.
+
+Only the shape of a value matters, which has 9 for each digit (a leading zero stays 0): 980,00 has the shape 999,99.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ DIALECTS = tuple(
 
 
 def shapes_of(texts: pa.StringArray) -> pa.StringArray:
-    """Return the shapes of texts, with 9 for each digit: 980,00 has the shape 999,99.  Outer blanks are removed."""
+    """Return the shapes of texts (:mod:`surveysynth.design.dialect`).  Blanks around a text are removed."""
     ends = np.frombuffer(texts.buffers()[1], dtype=np.int32)[texts.offset :][: len(texts) + 1]
     if len(texts) == 0 or ends[-1] == ends[0]:
         return texts
@@ -78,7 +80,10 @@ def shapes_of(texts: pa.StringArray) -> pa.StringArray:
 
 @lru_cache(maxsize=1 << 14)
 def readings(shape: str) -> frozenset[Reading]:
-    """Return the ways to read a shape as a number, each a decimal mark and a mark of thousands.  Texts have none."""
+    """Return the ways to read a shape as a number.  The shape of a text that is no number has none.
+
+    A way is a pair: the decimal mark, and the mark between thousands.  Each is None if the shape has no such mark.
+    """
     shape = shape.translate(ONE_MARK)
     found: set[Reading] = set()
     if re.fullmatch(rf"[+-]?{WHOLE}{EXPONENT}|{INFINITE}", shape):
@@ -94,7 +99,10 @@ def readings(shape: str) -> frozenset[Reading]:
 
 
 def reading(shape: str, dialect: Dialect) -> Reading | None:
-    """Return the decimal mark and the mark of thousands in a shape.  Return None if it is no number in the dialect."""
+    """Return the decimal mark and the mark between thousands in a shape, each None if the shape has no such mark.
+
+    Return None if the shape is no number in the dialect.
+    """
     for decimal, thousands in readings(shape):
         if decimal in (None, dialect.decimal) and thousands in (None, dialect.thousands):
             return decimal, thousands
@@ -103,11 +111,11 @@ def reading(shape: str, dialect: Dialect) -> Reading | None:
 
 @dataclass
 class Choices:
-    """Evidence whether texts such as "1,3" are answers (choices 1 and 3 are ticked) or numbers with a comma.
+    """Evidence on whether texts such as "1,3" are answers (choices 1 and 3 are ticked) or numbers with a comma.
 
-    An answer lists whole numbers above 0 in ascending order.  In a column of answers, the last number of an answer has
-    no more digits than the longest number that comes first or alone.  So 1,75 is not an answer if no number above 9
-    comes first or alone.  Neither are 2,0 (zero) and 3,2 (descending).  If all values with a comma are halves
+    An answer lists whole numbers above 0 in ascending order.  So 2,0 (zero) and 3,2 (descending) are not answers.  In a
+    column of answers, the last number of an answer has no more digits than the longest number that comes first or
+    alone.  So 1,75 is not an answer if no number above 9 comes first or alone.  If all values with a comma are halves
     (1,5 and 2,5), they are numbers.
 
     Attributes
@@ -141,7 +149,7 @@ class Choices:
             self._lengths |= {len(part) for part in parts}
 
     def could_be(self, shapes: Iterable[str]) -> bool:
-        """True if the values of a column could be answers that tick several choices.
+        """True if the values of the column could be answers that tick several choices.
 
         ``shapes`` are the shapes of all values of the column.
         """
@@ -160,6 +168,7 @@ class Forms:
     Attributes
     ----------
     shapes : set of str
+        The distinct shapes.
     choices : bool
         True if the values could be answers that tick several choices.
     """
@@ -188,6 +197,11 @@ def decided(
         Separator of the columns.
     decimal, thousands : str, optional
         Marks that the caller gives.
+
+    Returns
+    -------
+    Dialect
+        The dialect of the file.  A column with a value that is no number in this dialect is read as texts.
 
     Raises
     ------
@@ -226,7 +240,10 @@ def decided(
 
 
 def form_of(shape: str) -> str:
-    """Simplify a shape for messages, so that it reveals neither the value nor its size."""
+    """Simplify a shape for messages: d stands for a digit, and for all digits before the first mark.
+
+    So the message reveals neither the value nor its size.
+    """
     return re.sub("[09]", "d", re.sub("^[+-]?[09]+", "d", shape.translate(ONE_MARK)))
 
 
@@ -254,7 +271,10 @@ def _contradiction(columns: Mapping[str, Forms], fitting: Mapping[str, frozenset
 
 
 def _ways(own: Sequence[Dialect] | frozenset[Dialect], other: frozenset[Dialect]) -> str:
-    """Write the argument (``decimal=`` or ``thousands=``) that selects a dialect in ``own`` and none in ``other``."""
+    """Return a text for a message: the argument ``decimal=`` or ``thousands=`` that a user should give.
+
+    The argument selects a dialect in ``own`` and none in ``other``.
+    """
     decimals = {d.decimal for d in own}
     if len(decimals) == 1 and not decimals & {d.decimal for d in other}:
         return f"decimal={decimals.pop()!r}"
@@ -274,5 +294,8 @@ def _answers_or_numbers(columns: Mapping[str, Forms], name: str, file: str) -> s
 
 
 def as_text(name: str, names: Sequence[str]) -> str:
-    """Write the argument ``text=`` that keeps a column as texts.  If names look like values, the name is not shown."""
+    """Return a text for a message: the argument ``text=['income']`` that keeps a column as texts.
+
+    If some column names look like values, the file may lack a header line, and the name is not shown.
+    """
     return f"text=[{name!r}]" if shown(name, names) == f"column {name!r}" else "text=[...]"

@@ -1,4 +1,7 @@
-"""Formulas: the columns in them, and whether a term depends on one record only."""
+"""Formulas such as "income ~ field + gender": the columns in them, and whether a term depends on one record only.
+
+Terms are separated by ``+``.  A term is a product of factors, and a factor is a column or an expression.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ OUTSIDE_OF_BACKTICKS = {sign: re.compile(rf"{re.escape(sign)}(?=(?:[^`]*`[^`]*`)
 
 
 def formula_columns(predictors: str) -> tuple[str, ...]:
-    """Return the columns of the right-hand side of a formula, sorted.
+    """Return the names of the columns in the right-hand side of a formula, sorted.
 
     Raises
     ------
@@ -39,9 +42,9 @@ def formula_columns(predictors: str) -> tuple[str, ...]:
 
 
 def sides_of(outcome: str | Sequence[str], predictors: str) -> tuple[str | Sequence[str], str]:
-    """Split a formula such as ``"income ~ region + sex"`` into outcome and predictors.
+    """Split a formula such as ``"income ~ region + sex"``, given as ``outcome``, into outcome and predictors.
 
-    If ``outcome`` is not a formula, both arguments are returned; only a ``~`` at the beginning of the predictors is
+    If ``outcome`` has no ``~``, both arguments are returned; only a ``~`` at the beginning of the predictors is
     removed.  Several outcomes, as in ``"income + C(tenure) ~ region"``, are returned as a list.  Names with characters
     other than letters, digits, ``_`` and points need backticks.
 
@@ -78,7 +81,7 @@ def category(outcome: str) -> str | None:
 
 
 def quoted(formula: str, columns: Iterable[str]) -> str:
-    """Put backticks around the columns of a formula whose names have blanks or signs."""
+    """Put backticks around those columns of a formula whose names have blanks or special characters."""
     odd = sorted((c for c in columns if not PLAIN.fullmatch(c) and "`" not in c), key=len, reverse=True)
     if not odd:
         return formula
@@ -88,7 +91,7 @@ def quoted(formula: str, columns: Iterable[str]) -> str:
 
 
 def refuse_commas(formula: str) -> None:
-    """Refuse a formula that separates columns by commas (InputError)."""
+    """Raise InputError for a formula that separates columns by commas, where ``+`` is meant."""
     parts, depth, quote = [""], 0, ""
     for sign in formula:
         if quote:
@@ -107,7 +110,10 @@ def refuse_commas(formula: str) -> None:
 
 
 def factors_of(predictors: str) -> list[Factor]:
-    """Return the factors (columns or expressions) of all terms.  Raise InputError if the text is not a formula."""
+    """Return the factors (columns or expressions) of all terms in the right-hand side of a formula.
+
+    Raise InputError if the text is not the right-hand side of a formula.
+    """
     if not isinstance(predictors, str) or not predictors.strip():
         raise InputError("predictors must be a formula such as 'field + gender' ('1' for none)")
     refuse_commas(predictors)
@@ -134,20 +140,21 @@ def columns_of(factor: Factor) -> set[str]:
 
 
 def refuse_other_records(predictors: str, confidential: Collection[str], labels: Collection[str]) -> None:
-    """Refuse terms that depend on confidential values of other records.
+    """Raise InputError for terms that depend on confidential values of other records.
 
     A privacy guarantee bounds the contribution of one record.  A mean, a rank or a lag of a confidential column depends
-    on all records, so adding or removing one record also changes the contributions of others.  The same holds for
-    levels that ``C()`` finds in a confidential column.
+    on all records, so adding or removing one record also changes the contributions of other records.  The same holds
+    for levels that ``C()`` finds in a confidential column.
 
     Parameters
     ----------
     predictors : str
         Right-hand side of a formula.
     confidential : collection of str
-        Columns that are not public.  Terms without confidential columns may depend on all records.
+        Columns that are not public.  Terms without confidential columns may depend on all records, since the public
+        columns are known anyway.
     labels : collection of str
-        Columns with declared or public levels.
+        Columns with declared or public levels, which ``C()`` may use.
 
     Raises
     ------
@@ -179,10 +186,10 @@ def coded_columns(predictors: str) -> set[str]:
 
 
 def is_row_wise(expression: str) -> bool:
-    """True if an expression is certain to be a function of the values of one record.
+    """True if an expression is certain to depend on the values of one record only.
 
-    Such an expression consists of arithmetic, comparisons, some functions, and numpy's functions of single numbers.
-    ``C()`` is not among these functions: its levels come from all records.
+    Such an expression consists of arithmetic, comparisons, ``I()``, logarithms, exponentials, and numpy's functions of
+    single numbers.  ``C()`` is not among these functions, since its levels come from all records.
     """
     tree = _parsed(expression)
     return tree is not None and _own_values(tree)
@@ -224,7 +231,10 @@ def _call_of_c(expression: str) -> ast.Call | None:
 
 
 def _contrasts_alone(coded: ast.Call) -> bool:
-    """True if ``C(...)`` depends on one record: the first argument does, and the others are contrasts and constants."""
+    """True if the arguments of ``C(...)`` depend on one record only.
+
+    That is, the first argument does, and the other arguments are contrasts and constants.
+    """
     if not coded.args or not _own_values(coded.args[0]):
         return False
     further = [*coded.args[1:], *(keyword.value for keyword in coded.keywords)]

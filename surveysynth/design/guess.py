@@ -1,4 +1,4 @@
-"""Guesses which columns of a file are weights, strata, PSUs and replicate weights, for the draft of a plan."""
+"""Guesses of the columns that are weights, strata, PSUs and replicate weights, for the draft of a plan."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FEWEST = 8  # replicates are numbered from 0 or 1 to at least this number: fewer
 
 
 def guess_roles(columns: Sequence[str], labels: Mapping[str, str]) -> dict[str, str]:
-    """Guess roles of columns from names and labels.  A role is left out if no column or several columns fit.
+    """Guess the roles of columns in the sampling design, from their names and labels.
 
     Parameters
     ----------
@@ -37,7 +37,8 @@ def guess_roles(columns: Sequence[str], labels: Mapping[str, str]) -> dict[str, 
     Returns
     -------
     dict of str to str
-        The column of ``weights``, ``strata`` and ``psu``, and a pattern of names for ``replicate_weights``.
+        The column of "weights", of "strata" and of "psu", and a regular expression for the names of the columns of
+        "replicate_weights".  A role is left out if no column, or more than one, fits.
     """
     numbered = _replicates(columns)
     replicates = {name for names in numbered.values() for name in names.values()}
@@ -60,7 +61,7 @@ def guess_roles(columns: Sequence[str], labels: Mapping[str, str]) -> dict[str, 
 
 
 def _replicates(columns: Sequence[str]) -> dict[str, dict[int, str]]:
-    """Return the columns that look like replicate weights, by the name before their number, then by number."""
+    """Return the columns that look like replicate weights, such as {"REPWT": {1: "REPWT1", 2: "REPWT2", ...}}."""
     families: dict[str, dict[int, str]] = defaultdict(dict)
     for column in columns:
         match = re.fullmatch(r"(.*?)([0-9]+)", column)

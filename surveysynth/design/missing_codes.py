@@ -1,4 +1,7 @@
-"""Codes for missing values, such as 98, -9 or "refused"."""
+"""Codes for missing values, such as 98, -9 or "refused".
+
+A code is a number, or a text: a text value, or the value label of a number.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +42,12 @@ NO_ANSWER = re.compile(
 
 
 def checked_codes(missing_codes: MissingCodes | None) -> Checked:
-    """Check the codes.  Return a list if they are for every column, or a dict of lists by column.
+    """Check the codes that the user gave.  Return a list if they are for every column, or a dict of lists by column.
 
     Raises
     ------
     InputError
-        A code that is neither a finite number nor a text.
+        A code is neither a finite number nor a text.
     """
     if isinstance(missing_codes, Mapping):
         return {name: _listed(codes, f"missing_codes of {name!r}") for name, codes in missing_codes.items()}
@@ -52,23 +55,29 @@ def checked_codes(missing_codes: MissingCodes | None) -> Checked:
 
 
 def is_answered(missing_codes: MissingCodes | None, column: str) -> bool:
-    """True if the user declared the missing codes of a column, also if the declared list is empty."""
+    """True if the user declared which codes of a column are missing values, even if the declared list is empty."""
     return missing_codes is not None and (not isinstance(missing_codes, Mapping) or column in missing_codes)
 
 
 def likely_missing(labels: Mapping[Code, str]) -> list[Code]:
-    """Return the codes that probably mean a missing value: negative codes, and codes with a label of nonresponse."""
+    """Return the codes that probably mean a missing value: negative codes, and codes with a label such as "refused".
+
+    ``labels`` maps each code to its value label.
+    """
     return [code for code, text in labels.items() if (_number(code) or 0) < 0 or NO_ANSWER.search(without_marks(text))]
 
 
 def without_marks(text: str) -> str:
-    """Return the text in small letters without accents, with single blanks and straight apostrophes."""
+    """Return the text in lower case without accents, with single blanks and straight apostrophes."""
     letters = unicodedata.normalize("NFKD", text.casefold().replace("\u2019", "'"))
     return " ".join("".join(letter for letter in letters if not unicodedata.combining(letter)).split())
 
 
 def with_label(labels: Mapping[Code, str]) -> str:
-    """List codes with their labels for a message, as in ``98 = "refused"``.  Likely missing values come first."""
+    """List up to twelve codes with their labels for a message: ``98 = "refused", 1 = "yes"``.
+
+    Codes that probably mean a missing value come first.
+    """
     likely = likely_missing(labels)
     order = [*likely, *(code for code in labels if code not in likely)]
     named = [f'{_written(code)} = "{labels[code]}"' for code in order[:SHOWN]]
@@ -93,9 +102,9 @@ def _listed(codes: object, what: str) -> list[Code]:
 
 
 def codes_of_columns(codes: Checked, columns: Iterable[Hashable]) -> dict[Hashable, list[Code]]:
-    """Return the codes of each column that has codes.  Raise InputError for an unknown column.
+    """Return a dict with the list of codes of each column.  Columns without codes are left out.
 
-    ``codes`` is a list for every column, or a dict of lists by column.
+    ``codes`` is a list for every column, or a dict of lists by column.  Raise InputError if it names an unknown column.
     """
     there = list(columns)
     if isinstance(codes, list):
@@ -109,7 +118,7 @@ def codes_of_columns(codes: Checked, columns: Iterable[Hashable]) -> dict[Hashab
 
 
 def without_codes(column: pd.Series, codes: Sequence[Code]) -> pd.Series:
-    """Replace the codes in a column by missing values.  The codes are also removed from its categories."""
+    """Replace the codes in a column by missing values.  A categorical column also loses these categories."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         categories = column.cat.categories
         return column.cat.remove_categories(categories[holds(categories.to_series(), codes)])
@@ -118,7 +127,10 @@ def without_codes(column: pd.Series, codes: Sequence[Code]) -> pd.Series:
 
 
 def holds(column: pd.Series, codes: Sequence[Code]) -> NDArray[np.bool_]:
-    """Mark the values that are one of the codes: (n,).  98, 98.0 and the text "98" are the same code."""
+    """Return True for each value that is one of the codes, (n,).  98, 98.0 and the text "98" are the same code.
+
+    Truth values are never codes.
+    """
     types, dtype = pd.api.types, column.dtype
     numbers = [number for code in codes if (number := _number(code)) is not None]
     if types.infer_dtype(column, skipna=True) == "boolean":  # True is 1 to pandas
@@ -133,7 +145,7 @@ def holds(column: pd.Series, codes: Sequence[Code]) -> NDArray[np.bool_]:
 
 
 def text_forms(codes: Sequence[Code]) -> list[str]:
-    """Return the texts of the codes.  98.0 has the texts "98.0" and "98"."""
+    """List the texts in which the codes may be written.  98.0 may be "98.0" or "98"."""
     numbers = [number for code in codes if (number := _number(code)) is not None]
     return [*(str(code) for code in codes), *(f"{number:.15g}" for number in numbers)]
 

@@ -26,21 +26,22 @@ Reader = Callable[..., tuple[pd.DataFrame, Any]]
 
 
 def reader_of(read: Reader, path: str, suffix: str, **given: Any) -> Reader:
-    """Return a reader for a file that may have dates out of range.  Warn of the columns with such dates.
+    """Return a function that reads a file in which dates may be out of range.  Warn of the columns with such dates.
 
     Parameters
     ----------
     read : function
-        Reader of pyreadstat for this kind of file.
+        The function of pyreadstat that reads this kind of file, such as ``pyreadstat.read_dta``.
     path, suffix : str
-        The file, and its extension, such as ".dta".
+        Path of the file, and its extension, such as ".dta".
     **given
         Further arguments of ``read``.
 
     Returns
     -------
     function
-        A function with the arguments of ``read``.  It is ``read`` itself if all dates can be read.
+        A function with the arguments and the return value of ``read``, in which dates out of range are missing values.
+        It is ``read`` itself if all dates can be read.
     """
     formats = read(path, metadataonly=True, **given)[1].original_variable_types
     dates = [name for name, form in formats.items() if form and DATE_FORMAT.search(form)]
@@ -78,9 +79,10 @@ def _is_read(read: Reader, path: str, **given: Any) -> bool:
 def _maker(
     read: Reader, path: str, numbers: pd.Series, suffix: str, given: dict[str, Any]
 ) -> Callable[[pd.Series], pd.Series]:
-    """Return the function that converts the numbers of a column to dates.
+    """Return a function that converts the numbers of a column to dates.
 
-    That function returns the numbers unchanged if their median is out of the range of dates or is a time of day.
+    The unit of the numbers is found by letting ``read`` convert their median.  The function returns the numbers
+    unchanged if the median is out of the range of dates or is a time of day.
     """
     there = np.flatnonzero(numbers.notna())
     row = int(there[np.argsort(numbers.to_numpy()[there])[len(there) // 2]])
@@ -103,7 +105,10 @@ def _as_numbers(numbers: pd.Series) -> pd.Series:
 
 
 def _dates(numbers: pd.Series, *, first: np.datetime64, unit: int, clock: bool) -> pd.Series:
-    """Convert numbers to dates, with the time of day if ``clock``.  Dates out of range become missing."""
+    """Convert numbers to dates, with the time of day if ``clock``.  Dates out of range become missing values.
+
+    ``first`` is the date of the number 0, and ``unit`` is the number of microseconds of 1.
+    """
     low, high = ((end - first) / np.timedelta64(unit, "us") for end in (FIRST, LAST))
     inside = numbers.between(low, high)
     since = (numbers.where(inside, 0) * unit).round().astype("int64").to_numpy().astype("timedelta64[us]")

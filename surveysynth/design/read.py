@@ -1,4 +1,4 @@
-"""Reading survey files: csv, parquet, Stata, SPSS and SAS."""
+"""Functions that read survey files: csv, parquet, Stata, SPSS and SAS."""
 
 from __future__ import annotations
 
@@ -59,34 +59,36 @@ def read_frame(
 ) -> pd.DataFrame:
     """Read a survey file into a data frame.
 
-    If all values of a Stata or SPSS column have labels, the column becomes a categorical of the labels, in the order of
-    the codes.  If several codes have the same label, the code is added: "other (8)", "other (9)".  If only some values
-    have labels, the column keeps its numbers or texts.  If labelled values occur in such a column, a warning is given,
-    since they may be special codes ("refused") among amounts.  The warning lists codes and labels.  It proposes as
-    missing the codes that are negative or have a label of nonresponse.  To answer the warning, declare the missing
-    codes of the column, ``missing_codes={"age": []}`` if there are none.  Declared codes and empty texts become missing
-    values.
+    If all values of a Stata or SPSS column have value labels, the column becomes a categorical of the labels, in the
+    order of the codes.  If several codes have the same label, the code is added: "other (8)", "other (9)".  If only
+    some values have labels, the column keeps its numbers or texts.  If labelled values occur in such a column, a
+    warning is given, since they may be special codes ("refused") among amounts.  The warning lists codes and labels.
+    It proposes as missing those codes that are negative or have a label of nonresponse.  To answer the warning, declare
+    the missing codes of the column, or ``missing_codes={"age": []}`` if it has none.  Declared codes and empty texts
+    become missing values.
 
     Parameters
     ----------
     path : str or Path
         .csv (also .gz, .zip, .bz2, .xz), .parquet, .dta, .sav, .zsav, .por, .sas7bdat, .xpt
     missing_codes : list of numbers and texts, or mapping of column to such a list, optional
-        Codes for missing values, in every column (also in weights and identifiers) or in the named columns.  A code
-        with a label is given as the code or as the label: 98 or "refused".  Codes that do not occur have no effect.
+        Codes for missing values: a list for every column (also for weights and identifiers), or a mapping for the named
+        columns.  A code with a label is given as the code or as the label: 98 or "refused".  Codes that do not occur
+        have no effect.
     encoding : str, optional
         Encoding of texts; default utf-8 for csv, and the declared one for Stata, SPSS and SAS.
     separator : str, optional
-        Separator of the columns of a csv file.  By default a first line such as ``sep=;`` gives it.  Without such a
-        line it is the one of comma, semicolon, tab and ``|`` that splits the header line into most fields.
+        Separator of the columns of a csv file.  By default it is read from a first line such as ``sep=;``.  Without
+        such a line it is the comma, semicolon, tab or ``|``, whichever splits the header line into most fields.
     decimal, thousands : {".", ","}, {".", ",", " ", "'"}, optional
-        The marks in the numbers of a csv file.  By default they are found from all columns, once for the file
-        (:mod:`surveysynth.design.dialect`).  A file that could be read in two ways is refused.
+        The decimal mark, and the mark between thousands, in the numbers of a csv file.  By default they are found from
+        all columns, once for the whole file (:mod:`surveysynth.design.dialect`).  A file whose numbers could be read in
+        two ways is refused.
     text : str or list of str, optional
         Columns of a csv file that are read as texts.  Columns with leading zeros always are, since "01" and "1" are two
         codes.
     na : str or list of str, optional
-        All texts of a csv file that are missing values, besides the empty text.  By default "NA", "NaN", ".", "null"
+        All texts of a csv file that mean a missing value, besides the empty text.  By default "NA", "NaN", ".", "null"
         and similar texts are missing values in columns of numbers.  In columns of texts they are answers ("NA" can be
         Namibia), and a warning is given.
 
@@ -99,8 +101,9 @@ def read_frame(
     ------
     InputError
         The file does not exist, is of an unknown kind, or cannot be read; the encoding is wrong; a record of a csv file
-        has more fields than there are columns; several columns have the same name; numbers contradict each other or
-        could be read in two ways; codes are given for an unknown column; options are for another kind of file.
+        has more fields than there are columns; several columns have the same name; the decimal or thousands marks of
+        numbers contradict each other or could be read in two ways; codes are given for an unknown column; an option is
+        for another kind of file.
     """
     return read_labelled(path, missing_codes, encoding, separator, decimal, thousands, text, na)[0]
 
@@ -115,7 +118,10 @@ def read_labelled(
     text: Columns = None,
     na: Columns = None,
 ) -> tuple[pd.DataFrame, Labels]:
-    """Read a file by :func:`read_frame`, and also return the variable labels of a Stata, SPSS or SAS file."""
+    """Return the data frame that :func:`read_frame` describes, and the variable labels by column.
+
+    Only Stata, SPSS and SAS files have variable labels.
+    """
     path = as_path(path)
     options = csv_options(encoding, separator, decimal, thousands, text, na)
     is_csv, suffix = kind_of(path, options)
@@ -163,7 +169,7 @@ def csv_options(
 
 
 def kind_of(path: Path, options: CsvOptions) -> tuple[bool, str]:
-    """Return whether a file is csv, and its extension, such as ".dta".
+    """Return two things: True if a file is csv, and the extension of the file, such as ".dta".
 
     Raises
     ------
@@ -187,21 +193,28 @@ def kind_of(path: Path, options: CsvOptions) -> tuple[bool, str]:
 
 
 def headings(meta: Any) -> Labels:
-    """Variable labels of a Stata, SPSS or SAS file."""
+    """Return the variable labels of a Stata, SPSS or SAS file, by column.  ``meta`` is pyreadstat's metadata."""
     return {column: text for column, text in meta.column_names_to_labels.items() if text and text.strip()}
 
 
 def without_declared(
     frame: pd.DataFrame, declared: dict[Hashable, list[Code]], labels: dict[str, dict[Code, str]]
 ) -> pd.DataFrame:
-    """Replace the declared codes in a frame by missing values.  A code may be given by its label."""
+    """Replace the declared codes in a frame by missing values.  The frame itself is changed.
+
+    ``declared`` has the codes of columns.  A code may be given by its label.  ``labels`` has the value labels of
+    columns, by code.
+    """
     for column, listed in declared.items():
         frame[column] = without_codes(frame[column], _by_number(listed, labels.get(str(column), {})))
     return frame
 
 
 def unreadable(path: Path, kind: str, encoding: str | None = None, *, asked: bool = False) -> InputError:
-    """Make the error for a file that a parser could not read.  ``kind`` is the name of the parser's exception."""
+    """Make the error for a file that a parser could not read.  ``kind`` is the name of the parser's exception.
+
+    With ``asked``, the message suggests to give ``encoding``.
+    """
     text = f"{path.name!r} could not be read ({kind})"
     if encoding is not None:
         return InputError(f"{text}; is it a whole file, and is encoding={encoding!r} that of its texts?")
@@ -239,13 +252,19 @@ def _with_labels(
 
 
 def by_label(column: pd.Series, names: dict[Code, str]) -> pd.Categorical[str]:
-    """Convert a column in which all values have labels to a categorical of these labels."""
+    """Convert a column in which all values have labels to a categorical of these labels, in the order of ``names``.
+
+    ``names`` maps each value to its label.
+    """
     texts = distinct(names)
     return pd.Categorical(column.map(texts), categories=list(texts.values()))
 
 
 def names_of(labels: dict[Code, str], declared: list[Code]) -> dict[Code, str]:
-    """Return the labels of the values that the user did not declare missing, in the order of the values."""
+    """Return the value labels of a column without the values that the user declared missing, sorted by value.
+
+    ``labels`` and the returned dict map each value to its label.
+    """
     missing = holds(pd.Series(list(labels), dtype=object), _by_number(declared, labels))
     names = {code: text for (code, text), gone in zip(labels.items(), missing, strict=True) if not gone}
     # Stata also labels its own missing codes, which are letters: they come last
@@ -253,7 +272,7 @@ def names_of(labels: dict[Code, str], declared: list[Code]) -> dict[Code, str]:
 
 
 def distinct(names: dict[Code, str]) -> dict[Code, str]:
-    """Add the code to labels that several codes share: "other (8)", "other (9)"."""
+    """Return the labels by code, after adding the code to labels that several codes share: "other (8)", "other (9)"."""
     count = Counter(names.values())
     if len(count) == len(names):
         return names
@@ -264,7 +283,7 @@ def distinct(names: dict[Code, str]) -> dict[Code, str]:
 
 
 def numbers_of(names: dict[Code, str]) -> dict[Code, str]:
-    """Return the labels of numbers.  Labels of Stata's missing codes, which are letters, are left out."""
+    """Return the labels of those values that are numbers.  Labels of Stata's missing codes (letters) are left out."""
     return {code: text for code, text in names.items() if not isinstance(code, str)}
 
 
@@ -273,8 +292,8 @@ def warn_of_labelled(
 ) -> None:
     """Warn of a column in which only some values have labels.
 
-    ``names`` are the value labels, and ``where`` says in which rows they occur.  If the user declared missing codes of
-    the column, the function warns only if other labelled codes are likely to be missing, too.
+    ``names`` maps values to labels, and ``where`` says in which rows labelled values occur.  If the user declared
+    missing codes of the column, the function warns only if other labelled values probably mean a missing value, too.
     """
     numbers = numbers_of(names)
     kind, labels = ("numbers", numbers) if numbers else ("texts", names)

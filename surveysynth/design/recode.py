@@ -1,4 +1,4 @@
-"""Recoding of categorical columns: labels as text, merged levels, and missing values as a level."""
+"""Recoding of categorical columns: levels as texts, merged levels, and missing values as a level."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOT_APPLICABLE = "not applicable"  # the category of an outcome where its questi
 
 
 def as_text(column: pd.Series) -> pd.Series:
-    """Convert values to texts.  Whole numbers get no decimal point, and missing values stay missing."""
+    """Convert the values of a column to texts.  2.0 becomes "2", and missing values stay missing."""
     there = column.notna()
     labels = column[there].astype(object).map(_text)
     return labels.reindex(column.index).astype(object)
@@ -30,7 +30,8 @@ def _text(value: object) -> str:
 def as_labels(column: pd.Series, *further: str) -> pd.Series:
     """Convert a column to a categorical of texts (:func:`as_text`), and add the categories ``further`` at the end.
 
-    Declared levels keep their order.  Missing values stay missing.
+    The categories of a categorical column keep their order.  Other values are sorted as texts.  Missing values stay
+    missing.
     """
     if not isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(pd.CategoricalDtype(sorted(column.dropna().unique(), key=_text)))
@@ -42,7 +43,10 @@ def as_labels(column: pd.Series, *further: str) -> pd.Series:
 
 
 def with_missing(column: pd.Series) -> pd.Series:
-    """Convert a column to a categorical of texts, with a category "missing".  Raise InputError if that exists."""
+    """Convert a column to a categorical of texts, in which missing values are the last category, "missing".
+
+    Raise InputError if the column has a category "missing" already.
+    """
     labels = as_labels(column)
     if MISSING in labels.cat.categories:
         raise InputError(f"column {str(column.name)!r} has a category {MISSING!r} already: rename it")
@@ -52,7 +56,7 @@ def with_missing(column: pd.Series) -> pd.Series:
 def recoded(column: pd.Series, merge: Mapping[str, Sequence[Code]], *, missing: bool) -> pd.Series:
     """Convert a column to texts and merge some of its levels.
 
-    A categorical column stays categorical, in the order of its categories.  A merged level takes the position of the
+    A categorical column stays categorical, and its categories keep their order.  A new level takes the position of the
     first level that is merged into it.
 
     Parameters
@@ -65,11 +69,16 @@ def recoded(column: pd.Series, merge: Mapping[str, Sequence[Code]], *, missing: 
     missing : bool
         True if missing values become the level "missing", which can be merged, too.
 
+    Returns
+    -------
+    pandas.Series (n,)
+        Texts, or categories that are texts.
+
     Raises
     ------
     InputError
-        Numbers that are not whole; a level that does not exist, or is merged twice; ``missing`` for a column that
-        already has a level "missing".
+        The column has numbers that are not whole, and so no levels; a level to be merged does not exist, or is named
+        twice; ``missing`` is True and the column has a level "missing" already.
     """
     name = str(column.name)
     check_cells(column, name)

@@ -1,6 +1,7 @@
-"""Parquet files that are too large for a data frame.  A column is read block by block, when it is first used.
+"""Parquet files that are too large for a data frame.  A column is read when it is first used.
 
-Columns need little memory, since numbers keep the type of the file and texts become codes of one to four bytes.
+It is read in blocks of 262,144 records.  Columns need little memory, since numbers keep the type of the file and texts
+become codes of one to four bytes.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ class _Column(Protocol):
 
 
 class _Numbers:
-    """A column of numbers or truth values, in the type of the file.  Missing values make it floats or objects."""
+    """A column of numbers or truth values, in the type of the file.
+
+    If values are missing, whole numbers become floats, and truth values become Python objects.
+    """
 
     def __init__(self, kind: pa.DataType, n: int) -> None:
         self.values: NDArray[Any] = np.empty(n, dtype=kind.to_pandas_dtype())
@@ -54,7 +58,7 @@ class _Numbers:
 
 
 class _Texts:
-    """A column of texts, as codes.  Levels are sorted, but those of a categorical column keep their order."""
+    """A column of texts or categories, stored as codes.  Texts are sorted; categories keep the order of the file."""
 
     def __init__(self, kind: pa.DataType, n: int) -> None:
         self.categories = pa.types.is_dictionary(kind)
@@ -100,10 +104,11 @@ class Scan:
     names : tuple of str
         Names of all columns.
     files : tuple of Path
+        The parquet files.
     n : int
-        Number of records.
-    headings : dict of str
-        Headings of columns, if the files have any (:func:`surveysynth.convert` writes them).
+        Number of records in all files.
+    headings : dict of str to str
+        Headings of those columns that have one (:func:`surveysynth.convert` writes them).
     """
 
     def __init__(self, source: Source) -> None:
@@ -141,8 +146,9 @@ class Scan:
     def frame(self, names: Iterable[str]) -> pd.DataFrame:
         """Return some columns as a frame.  Columns that were not read before are read in one pass over the files.
 
-        The categories of a column of texts are not declared: they are the values that occur.  ``attrs[TEXTS]`` of the
-        frame has a checksum of the categories of each such column, which tells whether they were changed later.
+        A column of texts becomes categorical.  Its categories are the values that occur, and are not declared levels.
+        To tell whether the categories were changed later, ``frame.attrs["texts"]`` has a checksum of the categories of
+        each such column.
         """
         names = list(names)
         new = [name for name in dict.fromkeys(names) if name not in self._read]
@@ -154,7 +160,7 @@ class Scan:
         return made
 
     def typed(self, name: str) -> pd.Series:
-        """Return an empty column of the type in the files.  Texts are texts here, not categories."""
+        """Return an empty column of the type that the column has in the files.  Texts are not categories here."""
         return pa.array([], type=self._data.schema.field(name).type).to_pandas().rename(name)
 
     def _columns(self, names: list[str]) -> dict[str, Any]:
@@ -188,13 +194,16 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _index_columns(schema: pa.Schema) -> list[str]:
-    """The columns that hold a pandas index, which is ignored."""
+    """List the columns that hold the index of a pandas data frame, which is ignored."""
     indices = (schema.pandas_metadata or {}).get("index_columns", [])
     return [name for name in indices if isinstance(name, str)]
 
 
 def files_of(source: Source) -> list[Path]:
-    """List the parquet files of a source.  Raise InputError if there is none or one does not exist."""
+    """List the parquet files of a source: a file, several files, or a folder.
+
+    Raise InputError if there is none, or if a file does not exist or is not .parquet.
+    """
     if isinstance(source, str | Path) and (folder := as_path(source, "source")).is_dir():
         files = sorted(folder.glob("*.parquet"))
         if not files:

@@ -1,4 +1,4 @@
-"""Stages of sampling: strata, sampling units and sampling fractions, as codes."""
+"""Stages of sampling: strata, sampling units and sampling fractions.  Strata and units are numbered from 0."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Stage:
     stratum : int array (n,)
         Stratum of each record.  At the second stage the strata are the units of the first stage, and so on.
     unit : int array (n,)
-        Sampling unit of each record.  Units are numbered across strata.
+        Sampling unit of each record.  Units of different strata have different numbers.
     stratum_of_unit : int array (units,)
         Stratum of each unit.
     sampled : int array (strata,)
-        Number of units in the sample, n_h.
+        Number of units in the sample, n_h, for each stratum h.
     fraction : float array (strata,)
-        Sampling fraction f_h = n_h / N_h.  It is 0 if the design has no fpc.
+        Sampling fraction f_h = n_h / N_h for each stratum h.  It is 0 if the stage has no fpc.
     """
 
     stratum: NDArray[np.intp]
@@ -44,21 +44,30 @@ class Stage:
 
     @property
     def lonely(self) -> NDArray[np.bool_]:
-        """Marks the strata (strata,) with a single sampling unit, unless this unit is the whole stratum."""
+        """True for each stratum with a single sampling unit, unless this unit is the whole stratum: (strata,)."""
         return (self.sampled == 1) & (self.fraction < 1)
 
 
 def stages_of(frame: pd.DataFrame, strata: str | None, psu: tuple[str, ...], fpc: tuple[str, ...]) -> tuple[Stage, ...]:
-    """Return the stages of sampling that contribute to variances.
+    """Return the stages of sampling that contribute to variances, the first stage first.
 
-    A later stage only counts if the stage above has an fpc.  Without an fpc the PSUs are taken as drawn with
+    A later stage only contributes if the stage before it has an fpc.  Without an fpc the PSUs are taken as drawn with
     replacement, and the variance between PSUs is the whole variance (Hu, Savitsky & Williams 2022a, section 2.3; R's
     survey).
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+    strata : str, optional
+        Column of first-stage strata.
+    psu, fpc : tuple of str
+        Columns of sampling units and of finite population corrections, one per stage, first stage first.
 
     Raises
     ------
     InputError
-        An fpc mixes fractions and sizes, varies within a stratum, is smaller than the sample, or is not positive.
+        The fpc columns mix sampling fractions and population sizes; an fpc varies within a stratum, is a population
+        smaller than the sample, or is not positive.
     """
     n = len(frame)
     fractions = _fpc_are_fractions(frame, fpc)
@@ -129,7 +138,10 @@ def _sampling_fraction(
 
 
 def refuse_lonely(stages: tuple[Stage, ...], strata: str | None, psu: tuple[str, ...]) -> None:
-    """Refuse a stratum (at any stage) that has one sampling unit and is not sampled completely (InputError)."""
+    """Raise InputError if a stratum, at any stage, has one sampling unit and is not sampled completely.
+
+    The variance within such a stratum cannot be estimated.
+    """
     for level, stage in enumerate(stages):
         lonely = stage.lonely[stage.stratum]
         if lonely.any():

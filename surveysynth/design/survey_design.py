@@ -1,4 +1,4 @@
-"""SurveyDesign: a data frame and the roles of its columns in the sampling design."""
+"""SurveyDesign: a data frame of records, and the roles of its columns in the sampling design, such as weights."""
 
 from __future__ import annotations
 
@@ -44,73 +44,78 @@ class SurveyDesign(AdjustableDesign):
     """A complex-survey file: records, weights and the sampling design.
 
     A design is checked when it is made, and cannot be changed afterwards.  Inclusion probabilities are 1 / weights, so
-    only one of the two is given.  n is the number of records, and R the number of replicate weights.
+    either weights or probabilities are given.  n is the number of records, and R the number of replicate weights.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row per respondent.  The index is ignored.
+        One row per respondent (record).  The index is ignored.
     weights, probs : str
-        Column of survey weights (population units represented by a record), or of inclusion
-        probabilities in (0, 1].  Exactly one of the two.
+        ``weights``: column of survey weights (number of population units that a record represents).  ``probs``: column
+        of inclusion probabilities in (0, 1].  Exactly one of the two must be given.
     strata : str, optional
         Column of first-stage strata.
     psu : str or list of str, optional
-        Columns of sampling units, outermost stage first.  Units are distinguished within their
-        stratum (and within their parent unit), so labels may start again in each stratum.
+        Columns of sampling units, one per stage, first stage (PSUs) first.  The same label in two strata, or in two
+        units of the stage before, means two units.
     fpc : str or list of str, optional
-        One column for each stage: population sizes of the strata (in sampling units), or sampling
-        fractions if all values are at most 1, as in R's ``survey``.
+        Columns of finite population corrections, one per stage, first stage first.  A column has either the number of
+        sampling units in the population of the stratum or, if all values are at most 1, the sampling fraction, as in
+        R's ``survey``.
     lonely_psu : {"fail", "remove", "adjust", "average"}
-        Variance of a stratum with one PSU, as R's ``survey.lonely.psu``.  "fail" refuses such a
-        design here.  Under "remove" the stratum adds nothing.  Under "adjust" the total of the PSU is
-        centred at the mean of all PSUs.  Under "average" the stratum adds the mean variance of the
+        Variance of a stratum with one PSU, as R's option ``survey.lonely.psu``.  "fail" refuses such a design when it
+        is made.  Under "remove" the stratum adds nothing to the variance.  Under "adjust" the total of the PSU is
+        centred at the mean over the PSUs of all strata.  Under "average" the stratum adds the mean variance of the
         other strata.  The argument has no effect on strata that are sampled completely.
     poststrata : str, or list of margins, optional
-        Column of groups to whose known totals the weights were calibrated (often the strata).  Standard errors count
-        only the variation within these groups, as after R's ``postStratify``.  Several margins mean that weights were
-        raked.  A margin is one column, or several columns, which are crossed.  A margin without columns is the whole
-        population.  :meth:`calibrate` makes such a design.
+        Column of groups to whose known totals the weights were calibrated (often the strata), or a list of several
+        margins, to which the weights were raked.  A margin is one column, or a list of columns, which are crossed.  A
+        margin without columns is the whole population.  Standard errors count only the variation within these groups,
+        as after R's ``postStratify``.  :meth:`calibrate` makes a design with this argument.
     auxiliary : str or list of str, optional
         Numeric columns to whose totals the weights were also calibrated, as after R's ``calibrate``.
     base_weights : str, optional
         Column of the weights before calibration.
     calibrated_weights : str, optional
-        Column of the calibrated weights, if they were trimmed afterwards (:meth:`trim`).
+        Column of the calibrated weights, if they were trimmed afterwards (:meth:`trim`), so that ``weights`` names
+        others.
     raked_weights : str or list of str, optional
         Columns of the weights between the margins of raking: one column for each margin of ``poststrata`` but the last,
         with the weights after this margin.  Give them if R's ``rake`` made the weights, to get the variance of
         ``rake``.
     earlier_calibrations : list of mappings, optional
-        Calibrations before this one, in their order, each with its ``base_weights``, and its ``poststrata``,
-        ``auxiliary``, ``calibrated_weights`` and ``raked_weights``, if any.
+        Calibrations before the one that ``poststrata`` and ``auxiliary`` describe, in their order.  Each is a mapping
+        with ``base_weights``, and with ``poststrata``, ``auxiliary``, ``calibrated_weights`` and ``raked_weights`` if
+        it has any.
     replicate_weights : str or list of str, optional
         Columns of replicate weights, or patterns of their names.  ``"WTREP[0-9]+"`` means every column whose whole name
         matches and that has no other role.  Replicate weights may be 0 or negative.  Variances are then
         ``scale * sum(rscales * (theta_r - centre)**2)``, where theta_r is the estimate with replicate weights r.
         For a file without replicate weights, :meth:`replicates` makes some.
     combined : bool
-        True if the columns of replicate weights hold full weights.  False if they hold factors, by which the weights
-        are multiplied (R's ``combined.weights``).  A wrong value is found out and refused, unless the weights are near
+        True if the columns of replicate weights have full weights.  False if they have factors, by which the weights
+        are multiplied (R's ``combined.weights``).  A wrong value is detected and refused, unless the weights are near
         1, so that full weights and factors look alike.
     scale : float, optional
         Default 1 / R, which is right for BRR and bootstrap weights.  Fay's method needs 1 / (R (1 - rho)^2), JK1 needs
         (R - 1) / R, and successive differences (as in the American Community Survey) need 4 / R.
     rscales : sequence of float (R,), optional
-        Default 1 each.  JKn needs ``scale=1`` and (n_h - 1) / n_h, where n_h is the number of PSUs in the stratum from
-        which the replicate leaves one out.
+        Default 1 for each replicate.  JKn needs ``scale=1`` and, for each replicate, (n_h - 1) / n_h, where n_h is the
+        number of PSUs in the stratum from which the replicate leaves one out.
     mse : bool
         True if ``centre`` is the estimate; False (R's default) if it is the mean of the replicates.
     pps : {"sen_yates_grundy", "horvitz_thompson", "hajek", "brewer", "poisson"}, optional
         Variance estimator for elements that were drawn without replacement and with unequal probabilities.  By default
-        variances are as if elements had been drawn with replacement (Hu, Savitsky & Williams 2022a, section 2.3).
+        variances are computed as if elements had been drawn with replacement (Hu, Savitsky & Williams 2022a, section
+        2.3).
         "sen_yates_grundy" and "horvitz_thompson" need ``joint``.  "hajek" and "brewer" (R's ``pps = "brewer"``) are
         approximations for samples of fixed size.  "poisson" is for elements that were selected independently.
     joint : float array (n, n), optional
         Joint inclusion probabilities of the records, with inclusion probabilities on the diagonal.  The attribute
-        ``joint`` of a design with the same records is allowed, too.
+        ``joint`` of another design with the same records is allowed, too.
     labels : mapping of column to text, optional
-        Headings of columns in tables.  They are public: a release publishes the headings of its columns.
+        Headings of columns in tables.  A release publishes the headings of its columns, so they must not be
+        confidential.
 
     Attributes
     ----------
@@ -118,23 +123,23 @@ class SurveyDesign(AdjustableDesign):
         Number of records.
     weights, probs : float array (n,)
         Weights, and inclusion probabilities 1 / weights, as read-only arrays.  Records of weight 0 count among the
-        units of their stratum but not in estimates, as in R.  They are not synthesized.
+        units of their stratum but not in estimates, as in R, and synthetic data do not represent them.
     degf : int
-        Design degrees of freedom, as R's ``degf``: the number of PSUs minus the number of strata, or the rank of the
-        replicate weights minus 1.
+        Design degrees of freedom, as R's ``degf``: (number of PSUs) - (number of strata), or (rank of the replicate
+        weights) - 1.
     labels : dict of str to str
         Headings of those columns that have one.
     source : dict, optional
-        The ``file`` and the given options of :meth:`read`.  It is None for other designs, and for designs that were
-        made from this one by a method other than :meth:`labelled`.
+        The ``file`` and the options that were given to :meth:`read`.  It is None for a design that :meth:`read` did not
+        make, and for a copy that a method other than :meth:`labelled` made.
 
     Raises
     ------
     InputError
-        An empty frame; an unknown column; one column in two roles; weights that are missing, non-numeric, non-finite,
-        negative, 0 in all records or 0 under ``pps``; missing values in design columns; an fpc that varies within its
-        stratum or is smaller than the sample; a stratum with one PSU; replicate weights, joint probabilities or
-        settings that do not fit the file or each other.
+        The frame is empty; a column is unknown or has two roles; weights are missing, not numeric, infinite, negative,
+        0 in all records, or 0 in some records under ``pps``; a column of the design has missing values; an fpc varies
+        within its stratum or is smaller than the sample; a stratum has one PSU (if ``lonely_psu`` is "fail"); replicate
+        weights, joint inclusion probabilities or other arguments do not fit the file or each other.
 
     Examples
     --------
@@ -243,34 +248,41 @@ class SurveyDesign(AdjustableDesign):
         path : str or Path
             .csv, .csv.gz, .parquet, .dta, .sav, .zsav, .por, .sas7bdat or .xpt
         missing_codes : list of numbers and texts, or mapping of column to such a list, optional
-            Codes for missing values, in every column or in the named columns: 98, or its label "refused".
+            Codes for missing values: a list for every column, or a mapping for the named columns.  A code with a label
+            is given as the code or as the label: 98 or "refused".
         encoding : str, optional
             Encoding of texts, such as "cp1252", if a csv file is not utf-8, or if a Stata, SPSS or SAS file declares a
             wrong encoding.
         separator : str, optional
             Separator of the columns of a csv file.  By default it is found from the first line.
         decimal, thousands : str, optional
-            The marks in the numbers of a csv file: "." or ","; between thousands also " " or "'".  By default they are
-            found from all columns.  A file whose numbers could be read in two ways is refused.
+            The decimal mark ("." or ",") and the mark between thousands (".", ",", " " or "'") in the numbers of a csv
+            file.  By default they are found from all columns.  A file whose numbers could be read in two ways is
+            refused.
         text : str or list of str, optional
             Columns of a csv file that are read as texts.  Columns with leading zeros always are, since "01" and "1" are
             two codes.
         na : str or list of str, optional
-            All texts of a csv file that are missing values, besides the empty text.  By default "NA", ".", "null" and
-            similar texts are missing values in columns of numbers.  In columns of texts they may be answers.  They are
-            kept there, and a warning is given.
+            All texts of a csv file that mean a missing value, besides the empty text.  By default "NA", ".", "null" and
+            similar texts are missing values in columns of numbers.  In columns of texts they may be answers ("NA" can
+            be Namibia), so they are kept, and a warning is given.
         labels : mapping of column to text, optional
             Headings of columns, which replace the headings in the file.
         **roles
             See :class:`SurveyDesign`: ``weights=``, ``strata=``, ...
+
+        Returns
+        -------
+        SurveyDesign
+            A design of all records of the file.
 
         Raises
         ------
         InputError
             The file does not exist, is of an unknown kind, is in another encoding, cannot be read, or makes no valid
             :class:`SurveyDesign`; a record of a csv file has more fields than there are columns; several columns have
-            the same name; numbers contradict each other, or could be read in two ways; missing codes are given for an
-            unknown column.
+            the same name; the decimal or thousands marks of numbers contradict each other, or could be read in two
+            ways; missing codes are given for an unknown column.
 
         Examples
         --------
@@ -294,9 +306,10 @@ class SurveyDesign(AdjustableDesign):
 
     @classmethod
     def scan(cls, source: Source, *, labels: Mapping[str, str] | None = None, **roles: Any) -> SurveyDesign:
-        """Make a design from parquet files of any size.  A column is read block by block, when it is first used.
+        """Make a design from parquet files of any size.  A column is read when it is first used.
 
-        Texts become categories of one to four bytes per record.  Otherwise the design is the same as by :meth:`read`.
+        Texts become categories of one to four bytes per record.  Otherwise the design is the same as the one that
+        :meth:`read` makes.
 
         Parameters
         ----------
@@ -316,8 +329,8 @@ class SurveyDesign(AdjustableDesign):
         Raises
         ------
         InputError
-            The records make no valid :class:`SurveyDesign`; a file does not exist or is not parquet; files have
-            different columns.
+            The records make no valid :class:`SurveyDesign`; a file does not exist or is not parquet; the files differ
+            in their columns or in the types of columns.
 
         Examples
         --------
@@ -343,18 +356,18 @@ class SurveyDesign(AdjustableDesign):
 
     @classmethod
     def from_fpc(cls, frame: pd.DataFrame, fpc: str | Sequence[str], **roles: Any) -> SurveyDesign:
-        """Make a design with weights from the fpc, as R does for a design without weights.
+        """Make a design with weights that are computed from the fpc, as R does for a design without weights.
 
-        The weight is the product of N / n over the stages.  N and n are the numbers of units of the stratum in the
-        population and in the sample.
+        The weight of a record is the product of N / n over the stages, where N and n are the numbers of sampling units
+        in the population and in the sample of the stratum.
 
         Parameters
         ----------
         frame : pandas.DataFrame
             One row per respondent.
         fpc : str or list of str
-            One column for each stage of ``psu``, as for :class:`SurveyDesign`.  Units of the last stage are observed
-            completely.
+            One column for each stage of ``psu``, as for :class:`SurveyDesign`.  All elements of a unit of the last
+            stage must be in the file, since the weights assume that there is no further sampling.
         **roles
             See :class:`SurveyDesign`, without ``weights`` and ``probs``.
 
@@ -385,7 +398,7 @@ class SurveyDesign(AdjustableDesign):
 
     @classmethod
     def unweighted(cls, frame: pd.DataFrame, **roles: Any) -> SurveyDesign:
-        """Make a design in which all weights are 1, as R's ``svydesign`` does (with a warning) without weights.
+        """Make a design in which all weights are 1, as R's ``svydesign`` does (with a warning) if it gets no weights.
 
         Parameters
         ----------
@@ -435,7 +448,7 @@ class SurveyDesign(AdjustableDesign):
         lonely_psu: LonelyPSU = "fail",
         seed: int | None = None,
     ) -> SurveyDesign:
-        """Draw a sample of elements from a frame, and make a design of the sample and its inclusion probabilities.
+        """Draw a sample of elements from a sampling frame, and make a design of the sample.
 
         Parameters
         ----------
@@ -450,8 +463,8 @@ class SurveyDesign(AdjustableDesign):
             Column of strata.
         method : str, optional
             "systematic" (in the order of the frame), "random_systematic", "brewer", "tille", "maximum_entropy",
-            "poisson" (the sample size is random), "multinomial" (with replacement) or "srs" (equal probabilities).
-            Default "maximum_entropy" if there are sizes, and "srs" if not.
+            "poisson" (the sample size is random), "multinomial" (with replacement) or "srs" (equal probabilities).  The
+            default is "maximum_entropy" with sizes, and "srs" without.
         lonely_psu : {"fail", "remove", "adjust", "average"}
             Variance of a stratum with one selected unit (apart from units selected with certainty), as for
             :class:`SurveyDesign`.  "fail" refuses such a sample.
@@ -461,18 +474,23 @@ class SurveyDesign(AdjustableDesign):
         Returns
         -------
         SurveyDesign
-            The selected units, in the order of the frame, with a column ``weight`` = 1 / pi, where pi is the inclusion
-            probability.  The variance estimator depends on the method.  It is Sen-Yates-Grundy with joint probabilities
-            for tille and maximum_entropy, and Hajek's approximation if there are more than 5,000 selected units in a
-            stratum.  It is Hajek's approximation for brewer, systematic and random_systematic.  For poisson it assumes
-            independent units, and for multinomial selection with replacement.  For srs it has a finite population
-            correction from a new column ``population``.
+            The selected units, in the order of the frame, with a new column ``weight`` = 1 / pi, where pi is the
+            inclusion probability ("multinomial": the expected number of draws).  The variance estimator of the design
+            depends on the method:
+
+            - "tille" and "maximum_entropy": Sen-Yates-Grundy, with joint inclusion probabilities; but Hajek's
+              approximation if more than 5,000 units were selected in a stratum;
+            - "brewer", "systematic" and "random_systematic": Hajek's approximation;
+            - "poisson": the variance for units that were selected independently;
+            - "multinomial": the variance for units that were drawn with replacement;
+            - "srs": with a finite population correction, from a new column ``population``.
 
         Raises
         ------
         InputError
-            Unknown methods or columns; sizes, sample sizes or strata that allow no sample; a frame with a column
-            ``weight`` or, with "srs", ``population``; a stratum whose variance cannot be estimated.
+            The method or a column is unknown; no sample can be drawn with these sizes, sample sizes or strata; the
+            frame has a column ``weight`` or, with "srs", ``population`` already; the variance of a stratum cannot be
+            estimated.
 
         Examples
         --------

@@ -27,18 +27,18 @@ OF_RECORDS = (
 
 
 def to_synthesize(design: SurveyDesign) -> tuple[SurveyDesign, Codes, list[str]]:
-    """Remove the records of weight 0 and the replicate weights from a design.
+    """Remove the records of weight 0, which represent nobody, and the replicate weights from a design.
 
     Returns
     -------
     (SurveyDesign, int array, list of str)
-        The design; the positions in the file of the records that are kept, from 0; and sentences about what was
-        removed, for a warning and the report.
+        The design; the positions of the kept records in the file, counted from 0; and sentences about what was removed,
+        for a warning and the report.
 
     Raises
     ------
     InputError
-        The remaining records do not make a valid design, for example since a stratum has only one PSU.
+        The remaining records do not make a valid design, for example because a stratum then has only one PSU.
     """
     zero = design.weights == 0
     kind = np.int32 if design.n < 2**31 else np.intp

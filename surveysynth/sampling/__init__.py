@@ -1,5 +1,7 @@
 """Sampling: inclusion probabilities, selection, and joint inclusion probabilities.
 
+Positions of units are counted from 0.
+
 The functions correspond to ``inclusionprobabilities``, ``UPsystematic``, ``UPbrewer``, ``UPtille``, ``UPmaxentropy``
 and others in R's package ``sampling``, and work for populations of up to ten million units.
 """

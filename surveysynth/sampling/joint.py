@@ -1,7 +1,8 @@
 """Joint inclusion probabilities pi_kl of units k and l, in a whole population or in a sample.
 
 They can be computed for simple random, Poisson, systematic (in the order of the file), Tille's and maximum entropy
-selection.  pi_k is the inclusion probability of unit k.
+selection.  pi_k is the inclusion probability of unit k.  Stratum h has n_h selected units.  Positions are counted
+from 0.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Joint(ABC):
     Attributes
     ----------
     positions : int array (n_h,)
-        Positions of the units in the sample.
+        Positions of the units in the sample of all strata.
     pi : float array (n_h,)
         Inclusion probabilities of the units.
 
@@ -62,7 +63,7 @@ class Joint(ABC):
 
     @abstractmethod
     def _pairs(self) -> Floats:
-        """Compute pi_kl of the units with 0 < pi < 1.  The diagonal has no meaning."""
+        """Compute the matrix of pi_kl for the units with 0 < pi < 1.  Its diagonal has no meaning."""
 
 
 def _free(pi: Floats) -> Positions:
@@ -94,8 +95,8 @@ class SystematicJoint(Joint):
     """Joint inclusion probabilities under systematic selection.
 
     Each unit has an interval of length pi on the axis of the cumulated pi.  A unit is selected if its interval contains
-    a selection point.  All selection points are equal modulo 1, so pi_kl is the overlap of two arcs of a circle.
-    ``start`` has the beginnings, modulo 1, of the intervals of the units with 0 < pi < 1.
+    a selection point.  All selection points are equal modulo 1.  So pi_kl is the length of the overlap of two arcs of a
+    circle with circumference 1.  ``start`` has the beginnings, modulo 1, of the intervals of the units with 0 < pi < 1.
     """
 
     start: Floats
@@ -111,7 +112,7 @@ class SystematicJoint(Joint):
 
 @dataclass(frozen=True)
 class EliminationJoint(Joint):
-    """Joint inclusion probabilities under Tille's elimination procedure."""
+    """Joint inclusion probabilities under Tille's elimination procedure, computed from its :class:`Path`."""
 
     path: Path
 
@@ -140,12 +141,12 @@ class EntropyJoint(Joint):
 
 @dataclass(frozen=True)
 class GivenJoint(Joint):
-    """Joint inclusion probabilities that the user gives.
+    """Joint inclusion probabilities that the user gives.  :meth:`checked` makes such an object.
 
     Attributes
     ----------
     positions : int array (n_h,)
-        Positions of the units in the sample.
+        Positions of the units in the sample, counted from 0.
     pi : float array (n_h,)
         Inclusion probabilities of the units.
     known : float array (n_h, n_h)
@@ -163,12 +164,12 @@ class GivenJoint(Joint):
 
     @classmethod
     def checked(cls, joint: ArrayLike, pi: Floats) -> GivenJoint:
-        """Check and copy a matrix of joint inclusion probabilities.
+        """Make an object from a matrix of joint inclusion probabilities, which is checked and copied.
 
         Parameters
         ----------
         joint : float array (n, n)
-            Joint inclusion probabilities of all n units of a sample.
+            Joint inclusion probabilities of all n units of a sample, with pi on the diagonal.
         pi : float array (n,)
             Inclusion probabilities of the units.
 
@@ -180,8 +181,8 @@ class GivenJoint(Joint):
         Raises
         ------
         InputError
-            The matrix is not (n, n), has missing or negative entries, is not symmetric, differs from pi on its
-            diagonal, or has an entry pi_kl above pi_k or pi_l.
+            The matrix is not (n, n), has missing, infinite or negative entries, is not symmetric, differs from pi on
+            its diagonal, or has an entry pi_kl above pi_k or pi_l.
         """
         try:
             known = np.array(joint, dtype=np.float64)
@@ -236,8 +237,8 @@ def joint_probabilities(pi: ArrayLike, method: str) -> Floats:
     Raises
     ------
     InputError
-        Another method; probabilities below 0 or above 1; except under Poisson selection, probabilities that do not add
-        up to a whole number; under "srs", probabilities that differ.
+        The method is not one of these; a probability is below 0 or above 1; the probabilities do not add up to a whole
+        number (allowed under Poisson selection only); the probabilities of "srs" are not all equal.
     ModelError
         Under "maximum_entropy", :func:`conditional_poisson` fails.
 
@@ -255,7 +256,10 @@ def joint_probabilities(pi: ArrayLike, method: str) -> Floats:
 
 
 def entropy_joint(fitted: ConditionalPoisson, pi: Floats, units: Positions) -> Joint:
-    """Return the joint inclusion probabilities of ``units`` (positions) under conditional Poisson selection."""
+    """Return the joint inclusion probabilities of selected units under conditional Poisson selection.
+
+    ``pi`` (N,) has the inclusion probabilities of all N units, and ``units`` has the positions of the selected ones.
+    """
     p = pi[units]
     return EntropyJoint(np.arange(units.size), p, fitted.odds[units[_free(p)]], fitted.t, fitted.W)
 
@@ -290,7 +294,7 @@ def _maximum_entropy(pi: Floats, units: Positions) -> Joint:
 
 @nb.njit(cache=True)
 def _starts(pi: Floats) -> Floats:
-    """Compute for each unit the sum of the probabilities of all units before it, modulo 1: (N,)."""
+    """Compute, for each unit, the sum of the probabilities of all units before this unit, modulo 1: (N,)."""
     start, at = np.empty(pi.size), 0.0
     for i in range(pi.size):
         start[i] = at

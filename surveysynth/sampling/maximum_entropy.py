@@ -1,16 +1,17 @@
 """Selection with maximum entropy: Poisson selection conditional on the sample size n.
 
-Among the designs of fixed size with inclusion probabilities pi, conditional Poisson selection has
-the largest entropy.  The probability of a sample is proportional to the product of the odds
-p / (1 - p) of its units (Hajek 1964; Chen, Dempster & Liu 1994).  Let S be the size of the Poisson
-sample, and phi the characteristic function of S.  Then all probabilities are short Fourier sums:
+Among the designs of fixed size with inclusion probabilities pi_k, conditional Poisson selection has the largest
+entropy.  Let p_k be the probability of unit k in the Poisson selection (before conditioning).  The probability of a
+sample is proportional to the product of the odds p_k / (1 - p_k) of its units (Hajek 1964; Chen, Dempster & Liu
+1994).  Let S be the size of the Poisson sample, and phi the characteristic function of S.  Then all probabilities are
+short Fourier sums over M nodes t_j:
 
     P(S = n) = 1/M sum_j phi(t_j) exp(-i n t_j),                  t_j = 2 pi j / M,
     pi_k = sum_j W_j g_k(t_j),   pi_kl = sum_j W_j g_k(t_j) g_l(t_j)   (k != l),
     W_j = phi(t_j) exp(-i n t_j) / (M P(S = n)),   g_k(t) = p_k exp(it) / (1 - p_k + p_k exp(it)).
 
-Only the real part of each sum is used.  The number M of nodes t_j only has to exceed the spread of S (Bernstein's
-inequality).  15 to 40 nodes are enough, for ten units as for ten million, since phi is negligible at the others.
+Only the real part of each sum is used.  The number M only has to exceed the spread of S (Bernstein's inequality).  Of
+the M nodes, 15 to 40 are enough, for ten units as for ten million, since phi is negligible at the others.
 """
 
 from __future__ import annotations
@@ -44,10 +45,11 @@ class ConditionalPoisson:
     Attributes
     ----------
     odds : float array (N,)
-        Odds p / (1 - p) of the Poisson selection, where the p add up to n.  The odds of certain units are infinite.
+        Odds p_k / (1 - p_k) of the Poisson selection, where the p_k add up to n.  The odds of certain units are
+        infinite.
     t, W : float array (J,), complex array (J,)
-        The J nodes of the Fourier sums, and the weights of the nodes.  The real part of a weighted sum over the nodes
-        is an expectation, given n.
+        The nodes t_j >= 0 and the weights W_j of the Fourier sums in the module's docstring.  Since the nodes t and -t
+        add the same real part, W_j is doubled for t_j > 0.
     n : int
         Sample size.
 
@@ -74,7 +76,7 @@ class ConditionalPoisson:
         Returns
         -------
         int array (n,)
-            Positions of the selected units, in order.
+            Positions of the selected units, counted from 0, in ascending order.
         """
         certain = np.flatnonzero(self.odds == np.inf)
         free = np.flatnonzero((self.odds > 0) & (self.odds < np.inf))
@@ -95,7 +97,7 @@ def maximum_entropy(pi: ArrayLike, rng: np.random.Generator) -> Positions:
     Returns
     -------
     int array (n,)
-        Positions of the selected units, in order.
+        Positions of the selected units, counted from 0, in ascending order.
 
     Raises
     ------
@@ -117,8 +119,9 @@ def maximum_entropy(pi: ArrayLike, rng: np.random.Generator) -> Positions:
 def conditional_poisson(pi: ArrayLike) -> ConditionalPoisson:
     """Find the conditional Poisson selection with inclusion probabilities pi.  A pi above 1 - 1e-12 counts as 1.
 
-    The odds are a smooth function of pi.  If few units have a similar pi, the function is computed for each of these
-    units.  If many units do, it is computed at Chebyshev nodes, which represent the units in all sums.
+    The odds are a smooth function of pi.  Where few units have a similar pi, the function is computed for each of these
+    units.  Where many units have a similar pi, it is computed at Chebyshev nodes, which represent the units in all
+    sums.
 
     Parameters
     ----------
@@ -158,7 +161,7 @@ def conditional_poisson(pi: ArrayLike) -> ConditionalPoisson:
 
 
 def _log_odds(pi: Floats, n: int) -> tuple[Floats, Floats, Complex]:
-    """Compute the log odds, t and W of :class:`ConditionalPoisson`, for units with 0 < pi < 1."""
+    """Compute the log odds, t and W of :class:`ConditionalPoisson`, if n units are drawn and 0 < pi < 1 for all."""
     eta = np.log(pi) - np.log1p(-pi)
     x = np.arcsinh(eta / 2) / BIN
     first = np.floor(x.min())
@@ -186,9 +189,10 @@ def _log_odds(pi: Floats, n: int) -> tuple[Floats, Floats, Complex]:
 
 @nb.njit(cache=True)
 def _moments(pi: Floats, x: Floats, code: Positions, out: Floats) -> None:
-    """Add the sum of pi (1 - pi) T_q(x) over the units of each bin to ``out`` (bins, DEGREE).
+    """For each bin b and degree q, add the sum of pi (1 - pi) T_q(x) over the units of the bin to ``out[b, q]``.
 
-    T_q is the Chebyshev polynomial of degree q.  ``code`` is the bin of each unit, and -1 for units that are left out.
+    A bin is a set of units with similar pi, and T_q is the Chebyshev polynomial of degree q.  x, from -1 to 1, is the
+    position of a unit in its bin.  ``code`` is the bin of each unit, or -1 for a unit that is left out.
     """
     for i in range(pi.size):
         if code[i] >= 0:
@@ -201,9 +205,9 @@ def _moments(pi: Floats, x: Floats, code: Positions, out: Floats) -> None:
 
 @nb.njit(cache=True)
 def _add_polynomial(x: Floats, code: Positions, coefficients: Floats, out: Floats) -> None:
-    """Add the values of Chebyshev series at x to ``out`` (Clenshaw's recurrence).
+    """For each unit i, add the value of a Chebyshev series at ``x[i]`` to ``out[i]`` (Clenshaw's recurrence).
 
-    Unit i has the series with ``coefficients[code[i]]``.  Units with a negative code are left out.
+    The coefficients of the series are ``coefficients[code[i]]``.  Units with a negative code are left out.
     """
     for i in range(x.size):
         if code[i] >= 0:
@@ -217,8 +221,9 @@ def _add_polynomial(x: Floats, code: Positions, coefficients: Floats, out: Float
 def _shift(eta: Floats, w: Floats, n: int, N: int) -> tuple[Floats, Floats, Complex]:
     """Find the log odds of conditional Poisson selection, given the logits eta of the inclusion probabilities.
 
-    Each point of eta represents w units.  Return log odds minus eta, and t and W of :class:`ConditionalPoisson`.
-    Newton's method takes three or four steps, as the equation is nearly linear.
+    Element k of eta represents w_k of the N units, and n units are drawn.  Return three arrays: the log odds minus eta,
+    and t and W of :class:`ConditionalPoisson`.  Newton's method takes three or four steps, as the equation is nearly
+    linear.
     """
     shift, last = np.zeros(eta.size), np.inf
     for _ in range(50):
@@ -248,8 +253,9 @@ def _shift(eta: Floats, w: Floats, n: int, N: int) -> tuple[Floats, Floats, Comp
 def _newton_step(a: Floats, b: Floats, rare: Floats, w: Floats, variance: Floats, error: Floats) -> Floats:
     """Compute a step of Newton's method in :func:`_shift`: solve derivative x step = error by Gaussian elimination.
 
-    The derivative is Cov(I_k, I_i) / Var(I_k), where I_k is 1 if unit k is selected and 0 otherwise.  The covariance of
-    different units is a_k a_i - b_k b_i - rare_k rare_i.  Loops are faster than BLAS, whose threads cost more time.
+    The derivative has the entries Cov(I_k, I_i) / Var(I_k), where I_k is 1 if unit k is selected and 0 otherwise.  The
+    covariance of different units is a_k'a_i - b_k'b_i - rare_k rare_i, where a_k and b_k are rows of ``a`` and ``b``,
+    and ``variance`` has the variances.  Loops are faster than BLAS, whose threads cost more time.
     """
     V, J = a.shape
     x = error.copy()
@@ -289,9 +295,9 @@ def _newton_step(a: Floats, b: Floats, rare: Floats, w: Floats, variance: Floats
 
 
 def _spectrum(p: Floats, q: Floats, w: Floats, n: int, N: int) -> tuple[Floats, Complex]:
-    """Compute the nodes t and weights W of the Fourier sums (module docstring).
+    """Compute the nodes t and the weights W of :class:`ConditionalPoisson`.
 
-    Each selection probability p = 1 - q represents w of the N units.
+    The selection probability p_k = 1 - q_k represents w_k of the N units, and n units are drawn.
     """
     variance = float(w @ (p * q))
     t = _nodes(variance, N, SPREAD * np.sqrt(variance) + 40)
@@ -305,9 +311,10 @@ def _spectrum(p: Floats, q: Floats, w: Floats, n: int, N: int) -> tuple[Floats, 
 
 @nb.njit(cache=True)
 def _nodes(variance: float, N: int, width: float) -> Floats:
-    """Compute the nodes t_j >= 0 of the Fourier sums, if sample sizes differ by less than ``width``.
+    """Compute the nodes t_j >= 0 of the Fourier sums for the size of a Poisson sample of N units.
 
-    Nodes are left out where the characteristic function of the sample size is below 1e-20 in absolute value.
+    ``variance`` is the variance of the sample size.  Sizes outside an interval of length ``width`` have a negligible
+    probability.  Nodes are left out where the characteristic function of the size is below 1e-20 in absolute value.
     """
     M = min(N + 1, int(width)) | 1
     t = np.empty(M // 2 + 1)
@@ -320,7 +327,7 @@ def _nodes(variance: float, N: int, width: float) -> Floats:
 
 @nb.njit(cache=True, error_model="numpy")
 def _tilt(odds: Floats, w: Floats, n: float) -> float:
-    """Find the factor c for which the probabilities c odds / (1 + c odds), weighted by w, add up to n."""
+    """Find the factor c that solves sum_k w_k c odds_k / (1 + c odds_k) = n."""
     low, high, c = 0.0, np.inf, 1.0
     for _ in range(200):
         total = variance = 0.0
@@ -344,9 +351,9 @@ def _tilt(odds: Floats, w: Floats, n: float) -> float:
 def _draw(odds: Floats, n: int, rng: np.random.Generator) -> Positions:
     """Draw n units by conditional Poisson selection, and return their positions.
 
-    Split the units in two parts, the second with about 1/8 of the variance.  Draw a Poisson sample from the first part.
-    If this sample has k units, accept it with a probability proportional to P(a Poisson sample from the second part has
-    n - k units).  Then draw n - k units from the second part in the same way.
+    Split the units into two parts, the second with about 1/8 of the variance of the sample size.  Draw a Poisson sample
+    from the first part.  If this sample has k units, accept it with a probability proportional to the probability that
+    a Poisson sample from the second part has n - k units.  Then draw n - k units from the second part in the same way.
     """
     N = odds.size
     drawn = np.empty(n, dtype=np.intp)

@@ -1,4 +1,7 @@
-"""Inclusion probabilities proportional to size, and sample sizes of strata, for N units in H strata."""
+"""Inclusion probabilities proportional to size, and sample sizes of strata, for N units in H strata.
+
+Positions of units are counted from 0.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,11 @@ FRACTION_BITS, SPARE_BITS = np.uint64(52), np.uint64(11)  # bits of the fraction
 
 
 def inclusion_probabilities(size: ArrayLike, n: SampleSize, strata: ArrayLike | None = None) -> Floats:
-    """Compute inclusion probabilities proportional to size, as R's ``sampling::inclusionprobabilities``.
+    """Compute inclusion probabilities proportional to size, as R's ``sampling::inclusionprobabilities`` does.
 
     pi = n size / sum(size).  Units with a pi of 1 or more are taken with certainty.  The pi of the other units are
-    computed again, until none exceeds 1.  Sums have 80 bits as in R, so that results agree to the last bit.
+    computed again, until none exceeds 1.  Sums are taken in 80-bit floating point as in R, so that results agree to the
+    last bit.
 
     Parameters
     ----------
@@ -93,7 +97,7 @@ class Strata:
 
 
 def strata_of(strata: ArrayLike, N: int) -> Strata:
-    """Sort units by stratum.  Raise InputError if a unit has no stratum, or if ``strata`` does not have N entries."""
+    """Sort N units by stratum.  Raise InputError if ``strata`` does not have N entries, or if an entry is missing."""
     typed = isinstance(strata, (np.ndarray, pd.Series, pd.Categorical, pd.Index))
     values: Any = strata if typed else np.asarray(strata, dtype=object)
     code, label = guarded(
@@ -108,7 +112,7 @@ def strata_of(strata: ArrayLike, N: int) -> Strata:
 
 
 def sample_sizes(n: SampleSize, strata: Strata | None) -> Floats:
-    """Return the sample size of each stratum, (H,), or (1,) without strata.
+    """Return the sample sizes of the H strata, (H,), or one sample size, (1,), if there are no strata.
 
     Raise InputError if ``n`` is not a number, or gives no sample size for a stratum, or names an unknown stratum.
     """
@@ -126,7 +130,10 @@ def sample_sizes(n: SampleSize, strata: Strata | None) -> Floats:
 
 
 def proportional_to(a: Floats, n_h: Floats, strata: Strata | None) -> Floats:
-    """Compute :func:`inclusion_probabilities` (N,): units have sizes ``a``, strata have sample sizes ``n_h``."""
+    """Compute inclusion probabilities (N,) proportional to the sizes ``a`` (N,), separately in each stratum.
+
+    ``n_h`` has the sample size of each stratum, or one sample size if there are no strata.
+    """
     check_sizes(a, n_h, strata)
     pi = np.empty(a.size)
     if strata is None:
@@ -139,7 +146,10 @@ def proportional_to(a: Floats, n_h: Floats, strata: Strata | None) -> Floats:
 
 
 def check_sizes(a: Floats, n_h: Floats, strata: Strata | None, *, replacement: bool = False) -> None:
-    """Raise InputError if no sample can be drawn with these sizes and sample sizes.  Warn if sizes are 0."""
+    """Raise InputError if no sample can be drawn with sizes ``a`` and sample sizes ``n_h``.  Warn if sizes are 0.
+
+    With ``replacement``, a sample size may exceed the number of units in the stratum.
+    """
     low, high = (a.min(), a.max()) if a.size else (1.0, 1.0)
     if not (low >= 0 and high < np.inf):
         bad = ~np.isfinite(a)
@@ -162,7 +172,7 @@ def check_sizes(a: Floats, n_h: Floats, strata: Strata | None, *, replacement: b
 
 @nb.njit(cache=True)
 def _plus(m: Any, e: Any, x: float) -> Any:
-    """Return the mantissa and the exponent of the sum m 2^e + x, rounded to 64 bits, ties to even.
+    """Compute the sum m 2^e + x, rounded to 64 bits, ties to even.  Return its mantissa and its exponent.
 
     The mantissa m (uint64) is 0 or has its highest bit set, e is an int64, and x is positive or 0.
     """
@@ -202,8 +212,8 @@ def _plus(m: Any, e: Any, x: float) -> Any:
 def _proportional(a: Floats, start: Positions, n: Floats, pi: Floats) -> None:
     """Compute inclusion probabilities proportional to the sizes ``a``, and write them into ``pi``.
 
-    The units are sorted by stratum, and ``start`` has the first position of each stratum.  Operations have the same
-    order as in R.
+    The units are sorted by stratum.  ``start`` has the first position of each stratum, and N at the end.  ``n`` has the
+    sample sizes of the strata.  Operations have the same order as in R.
     """
     for h in range(n.size):
         m, e, largest = np.uint64(0), np.int64(0), 0.0
@@ -245,7 +255,7 @@ def _proportional(a: Floats, start: Positions, n: Floats, pi: Floats) -> None:
 
 
 def proportional_allocation(units: ArrayLike, n: int) -> Positions:
-    """Allocate a sample to strata in proportion to their numbers of units, by the largest remainders.
+    """Allocate a sample to strata in proportion to their numbers of units, by the method of largest remainders.
 
     Parameters
     ----------
@@ -257,7 +267,8 @@ def proportional_allocation(units: ArrayLike, n: int) -> Positions:
     Returns
     -------
     int array (H,)
-        Sample sizes that add up to n, each within 1 of n N_h / N.  If remainders are equal, earlier strata win.
+        Sample sizes that add up to n.  The sample size of stratum h differs from n N_h / N by less than 1, where N is
+        the sum of the N_h.  Of strata with equal remainders, the earlier ones are rounded up first.
 
     Examples
     --------

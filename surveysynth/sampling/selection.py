@@ -1,8 +1,8 @@
-"""Selection with given inclusion probabilities, by one function for each method (Tille 2006, Sampling Algorithms).
+"""Selection of samples, by one function for each method (Tille 2006, Sampling Algorithms).
 
-Each function returns the positions of the selected units, in order.  Unit k is drawn with probability exactly pi_k.
-If the sample size is fixed, the pi_k add up to the sample size.  Tille's elimination procedure and maximum entropy
-selection have modules of their own.
+Each of these functions returns the positions of the selected units, counted from 0, in ascending order.  If inclusion
+probabilities pi_k are given, unit k is drawn with probability exactly pi_k.  If the sample size is fixed, the pi_k add
+up to the sample size.  Tille's elimination procedure and maximum entropy selection have modules of their own.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def systematic(pi: ArrayLike, rng: np.random.Generator) -> Positions:
     Returns
     -------
     int array (n,)
-        Positions of the selected units, in order.
+        Positions of the selected units, counted from 0, in ascending order.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def _steps(pi: Floats, start: float, n: int, drawn: Positions) -> int:
 
 
 def random_systematic(pi: ArrayLike, rng: np.random.Generator) -> Positions:
-    """Draw a systematic sample in random order.
+    """Draw a systematic sample from the units in random order.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def random_systematic(pi: ArrayLike, rng: np.random.Generator) -> Positions:
     Returns
     -------
     int array (n,)
-        Positions of the selected units, in order.
+        Positions of the selected units, counted from 0, in ascending order.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def poisson(pi: ArrayLike, rng: np.random.Generator) -> Positions:
     Returns
     -------
     int array (n,)
-        Positions of the selected units, in order.
+        Positions of the selected units, counted from 0, in ascending order.
 
     Raises
     ------
@@ -167,7 +167,7 @@ def simple_random(N: int, n: int, rng: np.random.Generator) -> Positions:
     Returns
     -------
     int array (n,)
-        Positions of the selected units, in order.
+        Positions of the selected units, counted from 0, in ascending order.
 
     Raises
     ------
@@ -199,7 +199,7 @@ def multinomial(size: ArrayLike, n: int, rng: np.random.Generator) -> Positions:
     Returns
     -------
     int array (n,)
-        Positions of the units drawn, in order.  A unit may occur several times.
+        Positions of the units drawn, counted from 0, in ascending order.  A unit may occur several times.
 
     Raises
     ------
@@ -230,9 +230,9 @@ def multinomial(size: ArrayLike, n: int, rng: np.random.Generator) -> Positions:
 def split(pi: ArrayLike) -> tuple[Positions, Positions, Floats, int]:
     """Separate the units with pi = 1 (certain) from the units with 0 < pi < 1 (uncertain).
 
-    Return the positions of the certain units, the positions and the pi of the uncertain units, and the number of
-    uncertain units to draw.  If this number is 0 (up to rounding), no uncertain units are returned.  If all uncertain
-    units are to be drawn, they count as certain.
+    Return four things: the positions of the certain units, the positions of the uncertain units, the pi of the
+    uncertain units, and the number of uncertain units to draw.  If this number is 0 (up to rounding), no uncertain
+    units are returned.  If all uncertain units are to be drawn, they count as certain.
     """
     p, n = whole_sample(pi)
     certain, free = np.flatnonzero(p == 1), np.flatnonzero((p > 0) & (p < 1))
@@ -260,7 +260,7 @@ def brewer(pi: ArrayLike, rng: np.random.Generator) -> Positions:
     Returns
     -------
     int array (n,)
-        Positions of the selected units, in order.
+        Positions of the selected units, counted from 0, in ascending order.
 
     Raises
     ------
@@ -282,10 +282,10 @@ def brewer(pi: ArrayLike, rng: np.random.Generator) -> Positions:
 def _draw_by_draw(pi: Floats, n: int, rng: np.random.Generator) -> Positions:
     """Draw n units by Brewer's procedure (:func:`brewer`), and return their positions.
 
-    The weights pi (s - pi) / (s - m pi) are computed for one draw, with m0 and s0 in place of m and s, and also used
-    for later draws.  At later draws the factor (s - pi) / (s - m pi) is lower for every unit, since s >= m and the pi
-    are below 1.  So a drawn unit is accepted with the probability (factor now) / (factor computed before).  The weights
-    are computed again when rejections have cost as much time as this would.
+    The weights pi (s - pi) / (s - m pi) of :func:`brewer` are computed at one draw, where m = m0 and s = s0, and are
+    also used at later draws.  At later draws the factor (s - pi) / (s - m pi) is lower for every unit, since s >= m and
+    the pi are below 1.  So a unit drawn with the old weights is accepted with the probability (factor now) / (old
+    factor).  The weights are computed again when rejections have cost as much time as this would.
     """
     drawn = np.empty(n, dtype=np.intp)
     taken = np.zeros(pi.size, dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""Samples from a frame, drawn separately in each stratum."""
+"""Samples from a sampling frame, drawn separately in each stratum."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class Selection:
     Attributes
     ----------
     positions : int array (n,)
-        Positions of the n selected units in the frame, in order.  With replacement a unit may occur several times.
+        Positions of the n selected units in the frame, counted from 0, in ascending order.  With replacement a unit may
+        occur several times.
     pi : float array (n,)
         Inclusion probability of each selected unit.  With replacement it is the expected number of draws of the unit.
     population : int array (n,)
@@ -85,7 +86,8 @@ def draw(
         Sample size.  With strata, it is the sample size of each stratum.  For Poisson selection it is the expected
         sample size, which need not be a whole number.
     method : str
-        One of ``METHODS``.
+        One of ``METHODS``: "systematic" (in the order of the frame), "random_systematic", "brewer", "tille", "poisson"
+        (random sample size), "maximum_entropy", "multinomial" (with replacement) or "srs" (simple random).
     rng : numpy.random.Generator
         Source of the randomness.
     strata : array (N,), optional
@@ -101,8 +103,9 @@ def draw(
     Raises
     ------
     InputError
-        The method is unknown; sizes are given with ``srs``; neither sizes, strata nor N is given; sizes, sample sizes
-        or strata are refused by :func:`inclusion_probabilities`; a sample size is not a whole number.
+        The method is unknown; sizes are given with "srs", which draws with equal probabilities; neither sizes, strata
+        nor N is given; sizes, sample sizes or strata are refused by :func:`inclusion_probabilities`; a sample size is
+        not a whole number (except under "poisson").
     ModelError
         Under "maximum_entropy", :func:`conditional_poisson` fails.
 
@@ -165,9 +168,10 @@ def _expected_draws(a: Floats, n_h: Floats, strata: Strata | None) -> Floats:
 
 
 def _draw(pi: Floats, n: float, method: str, rng: np.random.Generator) -> tuple[Positions, Joint | None]:
-    """Draw a sample from one stratum.
+    """Draw a sample of n units from one stratum with the inclusion probabilities ``pi``.
 
-    Return the positions of the selected units, and their joint inclusion probabilities if the method has them.
+    Return the positions of the selected units in the stratum, and their joint inclusion probabilities, or None if these
+    cannot be computed for the method.
     """
     if method == "multinomial":
         return multinomial(pi, int(n), rng), None

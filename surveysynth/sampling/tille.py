@@ -2,9 +2,9 @@
 
 Let pi(i|k) be the inclusion probability of unit i in a sample of k units.  In the step from k + 1 to k units, unit i
 is eliminated with probability r = 1 - pi(i|k) / pi(i|k+1).  In samples of k units, c_k units are certain, and the
-other units have pi(i|k) = f_k size_i, with f_k = (k - c_k) / (sum of the sizes of the other units).  So all units that
-were not certain at k + 1 have the same r.  A unit has another r only in the step in which it ceases to be certain.  If
-the units are sorted by size, drawing a sample takes O(N) operations (Tille 1996).
+uncertain units have pi(i|k) = f_k size_i, with f_k = (k - c_k) / (sum of the sizes of the uncertain units).  So all
+units that were uncertain in samples of k + 1 units have the same r.  A unit has another r only in the step in which it
+ceases to be certain.  If the units are sorted by size, drawing a sample takes O(N) operations (Tille 1996).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def tille(pi: ArrayLike, rng: np.random.Generator) -> Positions:
     Returns
     -------
     int array (n,)
-        Positions of the selected units, in order.
+        Positions of the selected units, counted from 0, in ascending order.
 
     Raises
     ------
@@ -85,21 +85,22 @@ def _eliminate(x: Floats, n: int, rng: np.random.Generator) -> Positions:
 
 @dataclass(frozen=True)
 class Path:
-    """The course of the elimination for k units, from which joint inclusion probabilities are computed.
+    """The course of the elimination for m units, from which their joint inclusion probabilities are computed.
 
     Attributes
     ----------
-    size : float array (k,)
+    size : float array (m,)
         Size of each unit.
-    step : int array (k,)
-        Number of units that remain after the step in which the unit ceases to be certain.
-    gone : float array (k,)
-        Probability that the unit is eliminated in this step.
-    before : float array (k,)
-        Joint inclusion probability of the unit with a unit that ceased to be certain in an earlier step, divided by
-        the size of that other unit.
-    among : float array (k,)
-        Probability that two uncertain units that remain after this step are both in the sample.
+    step : int array (m,)
+        Number of units that remain after the step in which the unit ceases to be certain.  This step is called the
+        unit's step below.
+    gone : float array (m,)
+        Probability that the unit is eliminated in its step.
+    before : float array (m,)
+        pi_ij / size_j of the unit i with any unit j that ceased to be certain in an earlier step.  The ratio is the
+        same for all such units j.
+    among : float array (m,)
+        Conditional probability that two units are both in the sample, if both are uncertain and remain after the step.
     """
 
     size: Floats
@@ -109,7 +110,7 @@ class Path:
     among: Floats
 
     def joint(self) -> Floats:
-        """Compute the joint inclusion probabilities of the units, (k, k).  The diagonal has no meaning."""
+        """Compute the matrix of joint inclusion probabilities of the units, (m, m).  Its diagonal has no meaning."""
         i, j = np.ix_(range(self.step.size), range(self.step.size))
         gone, step = self.gone, self.step
         return np.where(
@@ -120,7 +121,7 @@ class Path:
 
 
 def path(pi: Floats, n: int, units: Positions) -> Path:
-    """Compute the :class:`Path` of k selected units.
+    """Compute the :class:`Path` of m selected units.
 
     Parameters
     ----------
@@ -128,8 +129,8 @@ def path(pi: Floats, n: int, units: Positions) -> Path:
         Inclusion probabilities above 0 and below 1, which add up to n.
     n : int
         Sample size.
-    units : int array (k,)
-        Positions in ``pi`` of the selected units.
+    units : int array (m,)
+        Positions of the selected units in ``pi``.
     """
     order = np.argsort(-pi, kind="stable")
     rank = np.empty(pi.size, dtype=np.intp)
@@ -141,7 +142,7 @@ def path(pi: Floats, n: int, units: Positions) -> Path:
 
 @nb.njit(cache=True)
 def _path(x: Floats, n: int) -> tuple[Positions, Floats, Floats, Floats]:
-    """Compute the arrays ``step``, ``gone``, ``before`` and ``among`` of :class:`Path`.
+    """Compute the arrays ``step``, ``gone``, ``before`` and ``among`` of :class:`Path` for all N units.
 
     The sizes x are in descending order.  In a step, each unit that was uncertain before is eliminated with the same
     probability q, so that two such units both remain with probability 1 - 2 q.  If only one unit is uncertain after a

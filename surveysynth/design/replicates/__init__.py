@@ -1,1 +1,1 @@
-"""Replicate weights: bootstraps, jackknife, balanced half samples, successive differences, and weights of a file."""
+"""Replicate weights: bootstraps, jackknife, balanced half samples, successive differences, and columns of a file."""

@@ -19,8 +19,8 @@ Signs = NDArray[np.int8]
 def balanced(stages: tuple[Stage, ...], rho: float = 0.0) -> LevelReplicates:
     """Make balanced half samples of two PSUs per stratum: BRR, or Fay's method if rho > 0.
 
-    The number of replicates is the smallest available order of a Hadamard matrix that is larger
-    than the number of strata.
+    The number of replicates is the smallest available order (:func:`hadamard`) of a Hadamard matrix that is larger than
+    the number of strata.
 
     Parameters
     ----------
@@ -28,7 +28,8 @@ def balanced(stages: tuple[Stage, ...], rho: float = 0.0) -> LevelReplicates:
         Stages of the design.  As in R, an fpc is ignored, with a warning: PSUs are taken as drawn with replacement, and
         the variance between PSUs is the whole variance.
     rho : float
-        A number from 0 to below 1.  Weights are multiplied by rho or 2 - rho.
+        A number from 0 to below 1.  Of the two PSUs of a stratum, the weights of one are multiplied by rho, and the
+        weights of the other by 2 - rho.
 
     Raises
     ------
@@ -60,8 +61,8 @@ def balanced(stages: tuple[Stage, ...], rho: float = 0.0) -> LevelReplicates:
 def hadamard(least: int) -> Signs:
     """Make a Hadamard matrix of the smallest available order that is at least ``least``.  Its first row is all 1.
 
-    Available orders are 1, 2, q + 1 for a prime q = 3 mod 4, 2 (q + 1) for a prime q = 1 mod 4 (Paley
-    1933), and twice an available order (Sylvester 1867).
+    The available orders, for which a matrix can be constructed, are 1, 2, q + 1 for a prime q = 3 mod 4, 2 (q + 1) for
+    a prime q = 1 mod 4 (Paley 1933), and twice an available order (Sylvester 1867).
     """
     order = least
     while (found := _hadamard(order)) is None:

@@ -1,8 +1,8 @@
 """Base class of replicate weights, and formulas of the bootstrap, the jackknife and balanced half samples.
 
-The weight of record i in replicate r is its weight w_i times a factor.  (In a file, the replicate weight may be
+The weight of record i in replicate r is its weight w_i times a factor.  (If a file has replicate weights, one may be
 positive although w_i = 0.)  Let theta be an estimate, and theta_r the estimate with the weights of replicate r.  With
-R's ``scale`` s and ``rscales`` s_r, the variance of theta is
+the arguments ``scale`` = s and ``rscales`` = s_r of R's ``svrepdesign``, the variance of theta is
 
     s sum_r s_r (theta_r - theta)^2.
 
@@ -22,8 +22,8 @@ not).  With several stages a factor may be negative, as in R.
 Jackknife.  A replicate leaves one PSU out, and gives its weight to the other PSUs of the stratum.
 
 Balanced half samples (BRR; Fay's method).  Of the two PSUs of each stratum, one gets the factor 2 - rho, and the other
-rho.  The choice follows the row of a Hadamard matrix that belongs to the stratum, so that products of two strata cancel
-over the replicates.
+the factor rho (0 under BRR).  Each stratum has its own row of a Hadamard matrix, whose entries decide which PSU it is
+in each replicate.  The rows are orthogonal, so products of the deviations of two strata cancel over the replicates.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class Replicates(ABC):
     method : str
         "preston", "Rao-Wu", "JK1", "JKn", "BRR", "Fay", "successive differences" or "given".
     scale : float
-        R's ``scale``.
+        The factor s of the variance, in the module's docstring.
     rscales : float array (R,)
-        R's ``rscales``.
+        The factors s_r of the replicates.
     mse : bool
         True if deviations of the replicates are taken from the estimate.  False if they are taken from the mean of the
         replicates with rscales above 0, as in R.
@@ -95,7 +95,10 @@ class Replicates(ABC):
         """Return the factors (n, stop - start) by which replicates ``start`` to ``stop - 1`` multiply the weights."""
 
     def multiplicand(self, weights: Floats) -> Floats:
-        """Return the weights of the design, (n,), which the factors multiply to give replicate weights."""
+        """Return the numbers (n,) that give the replicate weights when they are multiplied by the factors.
+
+        They are the weights of the design, here the argument ``weights``.
+        """
         return weights
 
     @abstractmethod
@@ -105,7 +108,7 @@ class Replicates(ABC):
         Parameters
         ----------
         z : float array (n,)
-            Weighted values, w for a count and w y for a total of y, where w is the :meth:`multiplicand`.
+            Weighted values: w for a number of units, or w y for a total of y, where w is the :meth:`multiplicand`.
         domain : int array (n,)
             Domain of each record, from 0 to ``domains - 1``, or -1 for a record outside all domains.
 
@@ -134,8 +137,8 @@ class Replicates(ABC):
         ----------
         theta_r : float array (R, D)
             Estimates in the replicates.  NaN means that a replicate has no estimate, since it keeps no record of the
-            domain.  Such a replicate is left out, and the sum over the others is divided by their share of the rscales.
-            (R does not do this division.)
+            domain.  Such a replicate is left out, and the sum over the other replicates is divided by (sum of their
+            rscales) / (sum of all rscales).  (R does not divide.)
         theta : float array (D,)
             Estimates from the weights of the design.
 
@@ -155,7 +158,7 @@ class Replicates(ABC):
         ----------
         theta_r : float array (R, p)
             Estimates in the replicates.  If one of the estimates of a replicate is NaN, the replicate is left out, and
-            the sum over the others is divided by their share of the rscales.
+            the sum over the other replicates is divided by (sum of their rscales) / (sum of all rscales).
         theta : float array (p,)
             Estimates from the weights of the design.
         """
@@ -173,10 +176,10 @@ class Replicates(ABC):
         return np.where(number > 0, np.where(counted, theta_r, 0.0).sum(axis=0) / np.maximum(number, 1), theta)
 
     def _scaled_up(self, exists: NDArray[np.bool_]) -> Floats:
-        """Return the factor that makes up for replicates without an estimate.
+        """Return the factor by which a sum over the replicates with an estimate is multiplied.
 
-        The factor is 1 / (share of the rscales that belongs to the replicates with an estimate), or NaN if there are
-        none.
+        The factor is (sum of all rscales) / (sum of the rscales of the replicates with an estimate), or NaN if no
+        replicate has an estimate.
         """
         if not self.rscales.any():  # a complete sample: the variance is 0
             return np.where(exists.any(axis=0), 1.0, np.nan)
@@ -213,11 +216,12 @@ def _select(
     wanted: Floats,
     level: Levels,
 ) -> None:
-    """Draw half of the units of each stratum at random, in all replicates at once.
+    """Draw half of the units of each stratum at random, in all R replicates at once.
 
-    This is selection sampling (Knuth, vol. 2, 3.4.2 S).  At each unit, ``left`` units of the stratum remain, including
-    this unit.  In replicate r, ``wanted[r]`` of these units are still to be kept.  ``above`` and ``level`` are the
-    numbers of stages, from the first on, that keep each stratum and each unit; stage ``number`` is drawn here.
+    This is selection sampling (Knuth, vol. 2, 3.4.2 S).  At unit j, ``left[j]`` units of its stratum remain, including
+    this unit.  In replicate r, ``wanted[r]`` of these units are still to be kept.  ``above`` (strata, R) has the number
+    of stages, from the first on, that keep each stratum, and ``level`` (units, R) gets the number for each unit.
+    ``number`` is the number of stages before the one that is drawn here.
     """
     R = wanted.size
     for j in range(unit.size):

@@ -33,7 +33,7 @@ class CalibratedReplicates(Replicates):
         The function g of the calibration, which gives the ratio of a calibrated weight to the weight before
         calibration.
     g : float array (n,)
-        Weights of the design after calibration divided by the weights before calibration.
+        Ratio of the weights of the design after calibration to the weights before calibration (1 for a weight of 0).
     """
 
     before: Replicates
@@ -58,9 +58,9 @@ class CalibratedReplicates(Replicates):
     def degf(self, weights: Floats, inside: Records = slice(None)) -> int:
         """Compute the degrees of freedom: the rank of the replicate weights minus 1, as R's ``degf``.
 
-        After linear calibration without bounds, the calibrated replicate weights are used.  Other calibration is not
-        linear in the weights, so that their rank would be meaningless.  The replicate weights before calibration are
-        then used.
+        After linear calibration without bounds, the rank of the calibrated replicate weights is used.  Other
+        calibration is not linear in the weights, so that this rank would be meaningless.  The rank of the replicate
+        weights before calibration is then used.
         """
         if self.ratio != Ratio("linear", (-np.inf, np.inf)):
             return self.before.degf(weights, inside)

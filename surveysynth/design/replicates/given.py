@@ -37,7 +37,7 @@ class GivenReplicates(Replicates):
     weights : float array (n,)
         Weights of the design.
     combined : bool
-        True if the columns hold full weights.  False if they hold factors, by which the weights are multiplied.
+        True if the columns have full weights.  False if they have factors, by which the weights are multiplied.
     """
 
     names: tuple[str, ...]
@@ -49,28 +49,31 @@ class GivenReplicates(Replicates):
         return self._block(slice(start, stop), slice(None)).T / self._divisors[:, None]
 
     def multiplicand(self, weights: Floats) -> Floats:
-        """Return the numbers (n,) which the factors multiply to give replicate weights.
+        """Return the numbers (n,) that give the replicate weights when they are multiplied by the factors.
 
-        They are the weights of the design.  The exception is a record of weight 0 with a replicate weight other than 0:
-        its number is 1.
+        They are the weights of the design, with one exception: the number is 1 for a record that has weight 0 and, in
+        some replicate, another weight.
         """
         return np.where(self._alone, 1.0, weights) if self._alone.any() else weights
 
     @property
     def usual(self) -> dict[str, Any]:
-        """The values of ``scale``, ``rscales`` and ``mse`` that :func:`given` has by default."""
+        """The default values of the arguments ``scale``, ``rscales`` and ``mse`` of :func:`given`."""
         return {"scale": 1 / self.R, "rscales": [1.0] * self.R, "mse": True}
 
     @cached_property
     def _divisors(self) -> Floats:
-        """The numbers (n,) by which columns are divided to get factors: the weights, or 1 if columns hold factors."""
+        """The numbers (n,) by which the columns are divided to get factors.
+
+        They are the weights (1 for a weight of 0) if the columns have full weights, and 1 if they have factors.
+        """
         divisors = np.where(self.weights > 0, self.weights, 1.0) if self.combined else np.ones_like(self.weights)
         divisors.flags.writeable = False
         return divisors
 
     @cached_property
     def _alone(self) -> NDArray[np.bool_]:
-        """Marks the records of weight 0 with a replicate weight other than 0: (n,)."""
+        """True for each record that has weight 0 and, in some replicate, another weight: (n,)."""
         alone = np.zeros(self.weights.size, dtype=bool)
         zero = np.flatnonzero(self.weights == 0)
         if self.combined and zero.size:
@@ -79,12 +82,12 @@ class GivenReplicates(Replicates):
         return alone
 
     def _block(self, replicates: slice, records: Records) -> Floats:
-        """The values of some columns for some records: (replicates, records)."""
+        """Return the values of some columns for some records: (replicates, records)."""
         return np.array([values[records] for values in self._values[replicates]], dtype=np.float64)
 
     @cached_property
     def _values(self) -> list[NDArray[Any]]:
-        """The columns as arrays.  They are stored, since domains use them thousands of times."""
+        """The columns as arrays.  They are stored, since estimates for domains use them thousands of times."""
         return [column.to_numpy() for column in self.columns]
 
     def totals(self, z: Floats, domain: Codes, domains: int) -> Floats:  # noqa: D102
@@ -131,7 +134,8 @@ def given(
     rscales : sequence of float (R,), optional
         Default 1 each.
     mse : bool
-        True if deviations of the replicates are taken from the estimate.  False (R's default) if from their mean.
+        True if deviations of the replicates are taken from the estimate.  False (R's default) if they are taken from
+        the mean of the replicates.
     combined : bool
         True if the columns hold full weights (R's ``combined.weights = TRUE``).  False if they hold factors, by which
         the weights are multiplied.
@@ -140,8 +144,9 @@ def given(
     ------
     InputError
         There are fewer than two columns, or one column twice; a column does not exist, is not numeric, or has missing
-        or infinite values; ``rscales`` are not R finite numbers from 0 on; ``scale`` is not positive; the columns look
-        like factors if ``combined`` is True, like full weights if ``combined`` is False, or like neither.
+        or infinite values; ``rscales`` are not R finite numbers of at least 0; ``scale`` is not positive; ``combined``
+        is True and the columns look like factors; ``combined`` is False and they look like full weights; or they look
+        like neither.
     """
     names = tuple(names)
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
@@ -161,19 +166,20 @@ def given(
 
 
 def _check_combined(columns: Sequence[pd.Series], weights: Floats, combined: bool) -> None:
-    """Refuse columns of replicate weights that contradict ``combined``, or are on another scale (InputError).
+    """Raise InputError for columns of replicate weights that contradict ``combined``, or are on another scale.
 
-    With ``combined``, the user declares that the columns hold full weights.  Otherwise the user declares factors, by
+    With ``combined``, the user declares that the columns have full weights.  Otherwise the user declares factors, by
     which the weights are multiplied.  For each record, the mean over the columns should be the weight of the record if
-    the columns hold full weights, and 1 if they hold factors.  This holds exactly for balanced half samples and
-    jackknives, and up to noise for bootstraps.  Therefore the misfits |mean - weight| and |mean - 1| are summed over
-    the records.  The columns are refused if the misfit of the declared kind is more than ``CLOSER`` times the misfit of
-    the other kind, and their sum fits the other kind.  If weights are near 1, the two kinds cannot be distinguished.
+    the columns have full weights, and 1 if they have factors.  This holds exactly for balanced half samples and
+    jackknives, and up to noise for bootstraps.  Two misfits are computed: the sums over the records of |mean - weight|
+    for full weights, and of |mean - 1| for factors.  The columns are refused if the misfit of the declared kind is more
+    than 2 times the misfit of the other kind, and their sum fits the other kind.  If weights are near 1, the two kinds
+    cannot be distinguished.
 
-    A sum fits if the sum over the records, averaged over the columns, is between 1 / ``FAR`` and ``FAR`` times the
-    expected sum.  The expected sum is the sum of the weights for full weights, and the number of records for factors.
-    Columns are also refused if their sum does not fit the declared kind, for example because only the weights were
-    rescaled.  Standard errors of totals would be wrong.
+    The sum over the records, averaged over the columns, fits a kind if it is between 1/3 and 3 times the expected sum.
+    The expected sum is the sum of the weights for full weights, and the number of records for factors.  Columns are
+    also refused if their sum does not fit the declared kind, for example because only the weights were rescaled:
+    standard errors of totals would be wrong.
     """
     mean = np.zeros(weights.size)
     for column in columns:
@@ -227,7 +233,10 @@ def _rscales(rscales: ArrayLike | None, R: int) -> Floats:
 
 @nb.njit(cache=True)
 def _add_columns(z: Floats, domain: Codes, columns: Floats, out: Floats) -> None:
-    """Add the sum of ``z[i] * columns[r, i]`` over the records i of each domain d to ``out[r, d]``."""
+    """For each column r and domain d, add the sum of ``z[i] * columns[r, i]`` over the records i of d to ``out[r, d]``.
+
+    ``domain`` (n,) has the domain of each record, or -1.
+    """
     for r in range(columns.shape[0]):
         for i in range(z.size):
             if domain[i] >= 0:

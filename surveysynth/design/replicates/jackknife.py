@@ -30,7 +30,7 @@ class JackknifeReplicates(Replicates):
     stratum_of_unit : int array (units,)
         Stratum of each PSU.
     sampled : int array (strata,)
-        Number of PSUs in the sample, n_h.
+        Number of PSUs in the sample, n_h, for each stratum h.
     left_out : int array (R,)
         The PSU that each replicate leaves out.
     """
@@ -61,7 +61,7 @@ class JackknifeReplicates(Replicates):
         return np.asarray(out)
 
     def _others(self, h: Codes) -> Floats:
-        """Factor n_h / (n_h - 1) of the PSUs that stay in, if a PSU of stratum h is left out."""
+        """Return the factors n_h / (n_h - 1) of the PSUs that are kept when one PSU of stratum h is left out."""
         return np.asarray(self.sampled[h] / (self.sampled[h] - 1.0))
 
     def degf(self, weights: Floats, inside: Records = slice(None)) -> int:  # noqa: D102
@@ -76,14 +76,14 @@ class JackknifeReplicates(Replicates):
 def jackknife(stages: tuple[Stage, ...], stratified: bool, lonely_psu: LonelyPSU = "fail") -> JackknifeReplicates:
     """Make jackknife replicates, which leave one PSU out at a time: JK1 without strata, JKn with strata.
 
-    The scales are those of R: (n_h - 1)/n_h (1 - f_h) for a replicate that leaves out one of the n_h PSUs of stratum h,
-    where f_h is the sampling fraction.  A stratum with one PSU has no replicate.
+    As in R, a replicate that leaves out one of the n_h PSUs of stratum h has the scale (n_h - 1) / n_h (1 - f_h), where
+    f_h is the sampling fraction.  A stratum with one PSU has no replicate.
 
     Parameters
     ----------
     stages : tuple of Stage
-        Stages of the design.  As in R, stages after the first are ignored, with a warning: the variance within PSUs,
-        times f_h, is missing.
+        Stages of the design.  As in R, stages after the first are ignored, with a warning, so that f_h times the
+        variance within PSUs is missing from the variance.
     stratified : bool
         True for JKn, False for JK1.
     lonely_psu : {"fail", "remove", "adjust", "average"}

@@ -26,10 +26,10 @@ class LevelReplicates(Replicates):
     unit : int array (n,)
         Sampling unit of each record at the last replicated stage.
     level : uint8 array (units, R)
-        Column of each unit in the table of factors, by replicate.  In Preston's bootstrap it is the number of stages,
+        Column of the table of factors, for each unit and replicate.  In Preston's bootstrap it is the number of stages,
         from the first on, that kept the unit.  In Rao and Wu's bootstrap it is how often the unit was drawn.
     group : int array (units,)
-        Row of each unit in the table of factors.
+        Row of the table of factors, for each unit.
     value : float array (groups, levels)
         Table of factors.
     """
@@ -69,7 +69,10 @@ class LevelReplicates(Replicates):
 
 @nb.njit(cache=True)
 def _add_levels(z: Floats, domain: Codes, unit: Codes, level: Levels, group: Codes, value: Floats, out: Floats) -> None:
-    """Add the sum of z_i times the factors in replicate r, over the records i of domain d, to ``out[d, r]``."""
+    """For each domain d and replicate r, add the sum of z_i (factor of record i in r) over d to ``out[d, r]``.
+
+    The factors are given by the attributes ``unit``, ``level``, ``group`` and ``value`` of :class:`LevelReplicates`.
+    """
     v = np.empty(value.shape[1])
     R = level.shape[1]
     for i in range(z.size):

@@ -21,7 +21,8 @@ def preston(
 ) -> LevelReplicates:
     """Draw R bootstrap replicates of a design with any number of stages (Preston 2009; R's ``"mrbbootstrap"``).
 
-    Variances divide by R, as in Hu, Savitsky & Williams (2022a, section 2.4).  R's ``as.svrepdesign`` divides by R - 1.
+    A variance is the sum of squared deviations divided by R, as in Hu, Savitsky & Williams (2022a, section 2.4).
+    ``as.svrepdesign`` in R's survey divides by R - 1.
 
     Parameters
     ----------
@@ -30,10 +31,10 @@ def preston(
     R : int
         Number of replicates.
     rng : numpy.random.Generator
-        The draw uses only strata and sampling units, nothing confidential.
+        Source of the randomness.  The draw uses only strata and sampling units, nothing confidential.
     lonely_psu : {"fail", "remove", "adjust", "average"}
         With "remove", a stratum with one unit adds nothing to the variance of its stage.  With the other values such a
-        stratum is refused, unless it is sampled completely.
+        stratum is refused, unless it is sampled completely, since replicates cannot show its variance.
 
     Raises
     ------
@@ -51,7 +52,7 @@ def preston(
 
 
 def refuse_lonely_units(stages: tuple[Stage, ...], lonely_psu: LonelyPSU) -> None:
-    """Refuse a stratum of one unit that is not sampled completely, unless ``lonely_psu`` is "remove" (InputError)."""
+    """Raise InputError for a stratum of one unit that is not sampled completely, unless ``lonely_psu`` is "remove"."""
     for number, stage in enumerate(stages):
         lonely = stage.lonely[stage.stratum]
         if lonely.any() and lonely_psu != "remove":
@@ -63,10 +64,11 @@ def refuse_lonely_units(stages: tuple[Stage, ...], lonely_psu: LonelyPSU) -> Non
 
 
 def _draw(stage: Stage, number: int, above: Levels, rng: np.random.Generator) -> Levels:
-    """Draw the units of one stage in R replicates, and count the stages that keep each unit: (units, R).
+    """Draw half of the units of each stratum of one stage, in each of R replicates.
 
-    The draw keeps half of the units of each stratum.  Stages are counted from the first on, and ``above`` has the
-    counts of the strata of this stage.  ``number`` is the number of earlier stages.
+    Return, for each unit and replicate, the number of stages, from the first on, that keep the unit: (units, R).
+    ``above`` (strata, R) has these numbers for the strata of this stage, which are the units of the stage before.
+    ``number`` is the number of earlier stages.
     """
     h, R = stage.stratum_of_unit, above.shape[1]
     order, last = np.argsort(h, kind="stable"), np.cumsum(stage.sampled)
@@ -82,9 +84,9 @@ def _draw(stage: Stage, number: int, above: Levels, rng: np.random.Generator) ->
 
 
 def _values(stages: tuple[Stage, ...]) -> Floats:
-    """Compute the table of factors (strata of the last stage, stages + 1).
+    """Compute the table of factors, which has a row for each stratum of the last stage: (strata, stages + 1).
 
-    Column k has the factor of a unit that is kept at the first k stages and not at the next.
+    Column k, from 0, has the factor of a unit that is kept at the first k stages and not at the next stage.
     """
     strata = stages[0].sampled.size
     share, root, kept_so_far = np.ones(strata), np.ones(strata), np.ones(strata)

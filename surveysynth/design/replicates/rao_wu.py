@@ -21,7 +21,8 @@ def rao_wu(
     """Draw R bootstrap replicates of PSUs with replacement (R's ``"subbootstrap"``).
 
     From a stratum of n PSUs, n - 1 are drawn with replacement.  A PSU drawn t times has the factor t n / (n - 1), which
-    is never negative.  In expectation, the variance of a total is the variance of PSUs drawn with replacement.
+    is never negative.  The expected variance of a total is the usual variance estimate for PSUs that were drawn with
+    replacement.
 
     Source: Rao & Wu 1988, section 2; Rao, Wu & Yue 1992, eq. 2.
 
@@ -33,7 +34,7 @@ def rao_wu(
     R : int
         Number of replicates.
     rng : numpy.random.Generator
-        The draw uses only strata and PSUs, nothing confidential.
+        Source of the randomness.  The draw uses only strata and PSUs, nothing confidential.
     lonely_psu : {"fail", "remove", "adjust", "average"}
         See :func:`surveysynth.design.replicates.preston.preston`.
 

@@ -22,14 +22,14 @@ def successive_differences(stages: tuple[Stage, ...], R: int, lonely_psu: Lonely
     """Make replicates for systematic samples by successive differences, with R's scale 4 / R.
 
     The PSUs of a stratum must have the same order in the file as in the systematic selection.  Each PSU has two rows a
-    and b of a Hadamard matrix H.  Its factor in replicate r is 1 + sqrt(1 - f) 2^(-3/2) (H_ar - H_br), where f is the
-    sampling fraction.  Row b of a PSU is row a of the next PSU, and row b of the last PSU is row a of the first.  If
-    there are as many rows as PSUs, the variance of a total is exactly
+    and b of a Hadamard matrix H.  Its factor in replicate r is 1 + sqrt(1 - f_h) 2^(-3/2) (H_ar - H_br), where f_h is
+    the sampling fraction of its stratum h.  Row b of a PSU is row a of the next PSU of the stratum, and row b of the
+    last PSU is row a of the first.  If there are as many rows as PSUs, the variance of a total is exactly
 
         sum_h (1 - f_h) / 2 sum_i (z_i - z_{i+1})^2,
 
-    where z_i is the weighted total of PSU i, and the last PSU is followed by the first.  If there are fewer rows, they
-    are used again, in other pairs.  The formula then holds in expectation.
+    where z_i is the weighted total of PSU i of stratum h, and the last PSU is followed by the first.  If there are
+    fewer rows, they are used again, in other pairs.  The formula then holds in expectation.
 
     Source: Fay & Train 1995; Ash 2014, eq. 2.4 (the circular SD2) and section 3.
 
@@ -38,8 +38,8 @@ def successive_differences(stages: tuple[Stage, ...], R: int, lonely_psu: Lonely
     stages : tuple of Stage
         Stages of the design.  Stages after the first are ignored, with a warning.
     R : int
-        Approximate largest number of replicates.  The number is the smallest order of a Hadamard matrix that is at
-        least R, or at least the number of PSUs plus 1 if this is less.
+        Approximate largest number of replicates.  The number is the smallest available order of a Hadamard matrix that
+        is at least min(R, number of PSUs + 1) and at least 4.
     lonely_psu : {"fail", "remove", "adjust", "average"}
         See :func:`surveysynth.design.replicates.preston.preston`.
 
@@ -79,8 +79,9 @@ def _first_records(stage: Stage) -> Codes:
 def _rows(units: int, rows: int) -> Codes:
     """Choose row a of the Hadamard matrix for each PSU, in the order of selection: (units,).
 
-    Consecutive rows differ by steps of 1, then by steps of 2, and so on.  So no pair of consecutive rows occurs twice
-    until all steps have been used.
+    ``units`` is the number of PSUs, and ``rows`` is the number of rows.  The row number increases by 1 from PSU to PSU
+    until all rows are used, then by a larger step, and so on (modulo ``rows``; steps have no common factor with it).
+    So no pair of consecutive rows occurs twice until all steps have been used.
     """
     cycles = [np.arange(rows)]
     step = 2
