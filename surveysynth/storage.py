@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import glob
 import hashlib
 import json
 import os
@@ -153,7 +154,8 @@ def kept_folder(path: Path, last: Callable[[Path], None]) -> Iterator[Path]:
 
 def paid_folders(path: Path) -> list[Path]:
     """List the hidden folders for ``path`` that have a file ``unfinished.json``: a ledger may be charged for them."""
-    return [staging for staging in sorted(path.parent.glob(f".{path.name}.*")) if (staging / UNFINISHED).is_file()]
+    hidden = sorted(path.parent.glob(f".{glob.escape(path.name)}.*"))
+    return [staging for staging in hidden if (staging / UNFINISHED).is_file()]
 
 
 def discard(folder: Path) -> None:
@@ -380,7 +382,8 @@ def _swept(path: Path) -> list[Path]:
     pattern = re.compile(re.escape(f".{path.name}.") + "[0-9a-f]{8}")
     if (path / "public" / "manifest.json").is_file() and (path / UNFINISHED).is_file():
         (path / UNFINISHED).unlink()  # a run was killed after the move, before it removed this file
-    for backup in path.parent.glob(f".{path.name}.replaced"):  # a run was killed between the renames of _exchange
+    backup = path.with_name(f".{path.name}.replaced")
+    if os.path.lexists(backup):  # a run was killed between the renames of _exchange
         _remove(backup) if os.path.lexists(path) else os.rename(backup, path)
     for staging in sorted(p for p in path.parent.iterdir() if pattern.fullmatch(p.name)):
         with _alone(staging) as alone:

@@ -108,6 +108,11 @@ class NoisyTable:
         """Noisy counts of records, or noisy sums of scores or products: ``counts`` divided by ``per`` (L, J)."""
         return self.counts / self.per
 
+    @property
+    def by_text(self) -> str:
+        """Names of the term and of the earlier variable whose levels or groups are the rows, as "sex x income"."""
+        return " x ".join(filter(None, (self.by, self.earlier)))
+
     def first(self, cells: int) -> NoisyTable:
         """Return the table of the first ``cells`` cells only.  These cells must make up whole groups."""
         J = int(self.groups[:cells].max()) + 1

@@ -252,7 +252,7 @@ def _shares(measured: Measurements) -> pd.DataFrame:
     """Return each noisy table's share of the privacy budget (:attr:`Rehearsal.shares`)."""
     tables = pd.DataFrame(
         [
-            (variable.name, " x ".join(filter(None, (table.by, table.earlier))), table.kind, table.epsilon)
+            (variable.name, table.by_text, table.kind, table.epsilon)
             for variable in measured.source.tables.variables for table in variable.tables
         ],
         columns=["variable", "by", "kind", "share"],

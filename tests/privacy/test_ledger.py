@@ -26,6 +26,7 @@ import surveysynth as ss
 from surveysynth import InputError, PrivacyError
 from surveysynth.privacy.accounting.ledger import Ledger
 from surveysynth.release import laplace as noise
+from surveysynth.storage import paid_folders
 from tests.conftest import decoded
 from tests.surveys import PSEUDO
 
@@ -665,3 +666,27 @@ def test_verify_finds_releases_that_were_not_entered_or_say_something_else(desig
     ):
         with pytest.raises(PrivacyError, match=f"with 1 of 2 releases: release 2 {fault}"):
             ledger.verify([release, other])
+
+
+def test_ledgers_of_version_0_2_with_their_kind_of_guarantee_are_read(path):
+    """An entry of the kind "per-instance", which releases no longer have, still counts."""
+    ledger = begun(path, cap=2.0)
+    spend(ledger, 0.5)
+    *before, last = path.read_bytes().splitlines()
+    body = re.sub(rb', "head": "[0-9a-f]{64}"\}', b"}", last).replace(b'"strict"', b'"per-instance"')
+    previous = re.search(rb'"head": "([0-9a-f]{64})"', before[-1])
+    head = hashlib.sha256((previous[1] if previous else b"") + body).hexdigest()
+    path.write_bytes(b"\n".join([*before, body[:-1] + b', "head": "' + head.encode() + b'"}', b""]))
+    again = Ledger(path, "survey")
+    assert again.spent.blank == 0.5 and "per-instance parts" in str(again)
+    spend(again, 1.0)
+    with pytest.raises(InputError, match="kind"):
+        spend(again, 0.1, kind="per-instance")
+
+
+def test_a_folder_with_brackets_in_its_name_is_found_when_it_was_paid(tmp_path):
+    hidden = tmp_path / ".release[1].0123abcd"
+    hidden.mkdir()
+    (hidden / "unfinished.json").touch()
+    assert paid_folders(tmp_path / "release[1]") == [hidden]
+    assert paid_folders(tmp_path / "release1") == []

@@ -50,7 +50,7 @@ from ...storage import UNFINISHED, as_path, paid_folders
 from ...validation import line_of_text, one_of, several, truth
 from ..report import PrivacyReport
 from . import ledger_file
-from .ledger_file import Amounts, Cap, Entry, Line
+from .ledger_file import KINDS, Amounts, Cap, Entry, Line
 from .sums import COLUMNS, Spent, as_decimal, both_sums, last_cap, left_of, shown, spent_on, sum_of, table_of
 
 MEANING = (
@@ -441,7 +441,7 @@ class Ledger:
             for name in (*COLUMNS, *map(sum_of, COLUMNS)):
                 table[name] = [shown(amount) for amount in table[name]]
             lines += [table.to_string(index=False), "By kind:"]
-        for kind in get_args(Kind):
+        for kind in KINDS:
             if any(entry.kind == kind for entry in entries):
                 lines.append(f"  - {kind}: {both_sums(entry for entry in entries if entry.kind == kind)}")
         units = list(dict.fromkeys(entry.unit for entry in entries))

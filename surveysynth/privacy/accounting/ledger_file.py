@@ -29,6 +29,7 @@ from ...errors import InputError, PrivacyError
 from ...expenses import new_id
 from ...storage import whole_file
 
+KINDS = *get_args(Kind), "per-instance"  # version 0.2 had the last one
 HEADING = {"ledger": "surveysynth", "version": 2}
 WITH_HEAD = re.compile(rb'(\{.*), "head": "([0-9a-f]{64})"\}', re.DOTALL)
 
@@ -313,7 +314,7 @@ def _line(parsed: Any, number: int, head: str) -> Line | None:
     fields |= {name: Decimal(value) for name, value in given.items()} | {"head": head}
     if type == "cap":
         return Cap(**fields)
-    if fields["kind"] not in get_args(Kind) or (not given) != (fields["kind"] == "none"):
+    if fields["kind"] not in KINDS or (not given) != (fields["kind"] == "none"):
         return None
     return Entry(**fields, rests_on=rests_on)
 
