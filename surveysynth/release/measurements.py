@@ -88,7 +88,7 @@ class Measurements:
             for table, entry in zip(variable.tables, variable_entry["tables"], strict=True):
                 L, J = table.counts.shape
                 parts.append(pd.DataFrame({
-                    "variable": variable.name, "by": table.by_text,
+                    "variable": variable.name, "by": table.by or table.earlier or "",
                     "level": np.repeat(entry["rows"], J), "kind": table.kind,
                     "cell": entry["columns"] * L, "count": table.sums.ravel(), "noise_sd": table.variance**0.5,
                 }))  # fmt: skip
