@@ -10,6 +10,7 @@ from starlette.requests import cookie_parser
 
 HOST = "127.0.0.1"
 COOKIE = "surveysynth"
+DAY = 86_400  # seconds: a browser that was closed finds the page again, as long as it runs
 HEADERS = {
     # everything comes from this process: the browser refuses addresses elsewhere
     "content-security-policy": "default-src 'self' data: blob: 'unsafe-inline' 'unsafe-eval'; "
@@ -65,7 +66,7 @@ class Access:
                 await self.app(inside, receive, self._with_headers(send))
                 return
             if scope["type"] == "http" and self._redeemed(scope["query_string"].decode("latin-1")):
-                cookie = f"{COOKIE}={self._key}; HttpOnly; SameSite=Lax; Path={self.path}"
+                cookie = f"{COOKIE}={self._key}; HttpOnly; SameSite=Lax; Path={self.path}; Max-Age={DAY}"
                 await self._answer(send, 303, b"", {"location": self.path, "set-cookie": cookie})
                 return
         if scope["type"] == "websocket":

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from htmltools import Tag, TagList, tags
 
 from ..errors import InputError
+from .number_text import number_in
 from .project import Project
 from .words import Words
 
@@ -54,7 +55,7 @@ class Entry:
             given = [value] if isinstance(value, str) else [*(value or ())]
             return select(label, named, [*given, *[""] * many][: max(many, len(given))], **asked)
         if self.kind == "choice":
-            named = {"": words("not_given")} | {c: c for c in self.choices}
+            named = {"": words("not_given")} | {c: words(f"choice.{c}") for c in self.choices}
             return select(label, named, [value or ""], **asked)
         if self.kind == "list":
             return text(label, ", ".join(value or ()), **asked)
@@ -62,13 +63,14 @@ class Entry:
             return text(label, value or "", **asked)
         if isinstance(value, Mapping):
             return tags.div(tags.p(tags.strong(label)), tags.p(words("in_file"), class_="help"), class_="question")
-        shown = value if value is None or self.kind == "number" else value * 100
+        shown = value if value is None or self.kind == "number" else round(value * 100, 10)
         return number(label, shown, **asked)
 
     def entered(self, answer: Any) -> Any:
         """Return the value of the entry for an answer.  An empty answer, and "no", leave the entry out."""
-        if self.kind == "percent" and answer is not None:
-            return round(float(answer) / 100, 12)
+        if self.kind in ("number", "percent"):
+            found = number_in("" if answer is None else str(answer))
+            return found if found is None or self.kind == "number" else round(found / 100, 12)
         if self.kind in ("columns", "list"):
             given = answer.split(",") if isinstance(answer, str) else answer
             if self.kind == "columns" and "" in given and any(given[given.index("") :]):
@@ -94,7 +96,7 @@ def lines(label: str, value: Iterable[object], *, send: str, key: str, help: str
 def number(label: str, value: float | None, *, send: str, key: str, help: str) -> Tag:
     """Ask for a number."""
     place, shown = place_of(send, key), "" if value is None else plain(value)
-    control = tags.input(type="number", step="any", id=place, value=shown, **_sent(send, key, help))
+    control = tags.input(type="text", inputmode="decimal", id=place, value=shown, **_sent(send, key, help))
     return _question(place, tags.label(label, {"for": place}), control, help)
 
 
@@ -106,7 +108,9 @@ def pair(
     controls = [
         tags.label(
             word, " ",
-            tags.input(type="number", step="any", id=where, value=value, data_many="", **_sent(send, key, help)),
+            tags.input(
+                type="text", inputmode="decimal", id=where, value=value, data_many="", **_sent(send, key, help)
+            ),
         )
         for word, where, value in zip((first, second), (place, f"{place}_2"), shown, strict=True)
     ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from shiny import App, reactive, render, ui
 from shiny.session import Inputs, Outputs, Session
 from starlette.requests import Request
 
+from ..errors import InputError
 from .controls import text
 from .forecast import Forecast
 from .project import Project
@@ -102,9 +104,13 @@ def _next(names: list[str], words: Words) -> Tag | None:
 
 def _serve(input: Inputs, session: Session, shared: Shared, words: Words) -> None:
     project = shared.project
-    changed = reactive.poll(
-        lambda: (project.version, shared.forecast.version, shared.work.version), EVERY, session=session
-    )(lambda: (project.version, shared.forecast.version, shared.work.version))
+
+    def versions() -> tuple[int, int, int]:
+        with suppress(InputError, OSError):  # a file that is being written is read at the next look
+            project.read_again()
+        return project.version, shared.forecast.version, shared.work.version
+
+    changed = reactive.poll(versions, EVERY, session=session)(versions)
     tab = Tab(input, session, words, project, shared.forecast, shared.work, changed)
 
     @reactive.effect

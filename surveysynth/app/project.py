@@ -21,14 +21,14 @@ from ..plan.settings import Settings
 from ..plan.strict import is_strict
 from ..plan.toml_file import parsed_value
 from ..privacy.accounting.ledger import Ledger
-from ..synthesis.declarations import left_hand_side
+from ..synthesis.declarations import AGREE, left_hand_side
+from .number_text import THOUSANDS
 from .work import without_values
 
 Entries = Mapping[str, Any]
 # entries that say what a column is in the design
 ROLES = "weights", "unweighted", "probs", "strata", "psu", "fpc", "unit"
-THOUSANDS = re.compile(r"\d{1,3}([ _',.\u2019\u202f])\d{3}(?:\1\d{3})*")
-NUMBER = re.compile(r"\d+(\.\d+)?")
+COUNT = re.compile(r"\d+(\.\d+)?")
 
 
 class Project:
@@ -52,6 +52,8 @@ class Project:
         Labels of columns, if the file has any.
     public : list of str
         Columns that are published as they are and explain the outcomes.
+    codes : set of str
+        Public columns of numbers that are codes of categories.
     outcomes : list of str
         Columns that are synthesized, in sequence.
     unused : dict of str to frozenset of str
@@ -77,6 +79,7 @@ class Project:
         self.plan: Plan | None = None
         self.columns, self.labels = list[str](), dict[str, str]()
         self.public, self.outcomes = list[str](), list[str]()
+        self.codes: set[str] = set()
         self.unused: dict[str, frozenset[str]] = {}
         self.fixed = False
         self.version, self.step = 0, "file"
@@ -187,12 +190,13 @@ class Project:
             self._read_formulas()
 
     def use(self, who: object, column: str, what: str) -> None:
-        """Set what happens to a column: "public", "synthesized" or "out"."""
+        """Set what happens to a column: "out", "synthesized", "public", or "codes" (public, and numbers are codes)."""
         with self._change(who):
             if "`" in column:
                 raise InputError("a column whose name has a backtick cannot stand in a formula: rename it in the file")
             public, outcomes = [c for c in self.public if c != column], [c for c in self.outcomes if c != column]
-            if what == "public":
+            self.codes = (self.codes - {column}) | ({column} if what == "codes" else set())
+            if what in ("public", "codes"):
                 public = _in_order([*public, column], self.columns)
             elif what == "synthesized":
                 outcomes = [*outcomes, column]
@@ -218,7 +222,16 @@ class Project:
             totals.pop(column, None)
             if given := totals_in(text):
                 totals[column] = given
+                self._check_totals(column, given)
             self.plan = self._begun().set(population_totals=totals or None)
+
+    def _check_totals(self, column: str, given: Mapping[str, float]) -> None:
+        """Raise InputError if public totals are not of all levels, or do not add up to the population total."""
+        total, levels = self.settings.privacy.population_total, self.levels_with_totals(len(given)).get(column, [])
+        if {*given} != {*levels}:
+            raise InputError("give a line for every level, with the levels as they were listed")
+        if isinstance(total, float) and abs(sum(given.values()) / total - 1) > AGREE:
+            raise InputError(f"the totals add up to {sum(given.values()):,.15g}, the population total is {total:,.15g}")
 
     def create_ledger(self, who: object) -> None:
         """Make the ledger that the plan names."""
@@ -233,8 +246,8 @@ class Project:
         with self._lock:
             before = {**vars(self)}
             try:
-                if self._saved is not None and self.path.read_text(encoding="utf-8") != self._saved:
-                    self._read()  # somebody else has edited the file
+                if self._edited_elsewhere():
+                    self._read()
                     before, who = {**vars(self)}, None  # all tabs show their questions again
                 yield
                 self._declare_public()
@@ -246,6 +259,17 @@ class Project:
                 raise InputError(without_values(error)) from None
             self.changed_by = who
             self.version += 1
+
+    def read_again(self) -> None:
+        """Read the plan's file if it was edited elsewhere.  Raise InputError if it is no plan now."""
+        with self._lock:
+            if self._edited_elsewhere():
+                self._read()
+                self.changed_by = None
+                self.version += 1
+
+    def _edited_elsewhere(self) -> bool:
+        return self._saved is not None and self.path.read_text(encoding="utf-8") != self._saved
 
     def _begun(self) -> Plan:
         if self.plan is None:
@@ -273,8 +297,8 @@ class Project:
         return [f"{quoted(name, [name])} ~ {self._sum(name)}" for name in self.outcomes]
 
     def _sum(self, outcome: str) -> str:
-        used = [quoted(c, [c]) for c in self.before(outcome) if c not in self.unused.get(outcome, frozenset())]
-        return " + ".join(used) or "1"
+        used = [c for c in self.before(outcome) if c not in self.unused.get(outcome, frozenset())]
+        return " + ".join(f"C({quoted(c, [c])})" if c in self.codes else quoted(c, [c]) for c in used) or "1"
 
     def _declare_public(self) -> None:
         """Keep the list of columns that the release may publish in step with formulas and design."""
@@ -303,6 +327,8 @@ class Project:
         if not sides:
             used = {c for c in self.settings.privacy.public or () if not self.role(c)}
         self.public = _in_order([*used], self.columns)
+        written = _bare("+".join(right for _, right in sides))
+        self.codes = {c for c in self.public if f"C({_bare(quoted(c, [c]))})" in written.split("+")}
         columns = {names[0]: {*_columns_in(right)} for names, right in sides}
         self.unused = {name: frozenset(self.before(name)) - found for name, found in columns.items()}
         models = self.settings.model.later_models
@@ -319,7 +345,7 @@ def totals_in(text: str) -> dict[str, float]:
     pairs = [line.rpartition("=") for line in text.splitlines() if line.strip()]
     written = {level.strip(): total.strip() for level, _, total in pairs}
     given = {level: re.sub(r"\D", "", t) if THOUSANDS.fullmatch(t) else t for level, t in written.items() if t}
-    wrong = [level for level, total in given.items() if not NUMBER.fullmatch(total)]
+    wrong = [level for level, total in given.items() if not COUNT.fullmatch(total)]
     if wrong or (given and len(given) < len(written)):
         lines = ", ".join(wrong or [level for level, total in written.items() if not total])
         raise InputError(f"write 'level = total' in each line, as 'north = 812000'; not so: {lines}")

@@ -89,7 +89,8 @@ class Tab:
         def change(me: object) -> None:
             self.project.set(me, **{entry.short: entry.entered(asked["value"])})
 
-        self.change(place_of("entry", entry.name), change, again=entry.short in SHOWN_ELSEWHERE)
+        again = entry.short in SHOWN_ELSEWHERE or entry.kind in ("number", "percent")  # numbers are shown as understood
+        self.change(place_of("entry", entry.name), change, again=again)
 
     def change_any(self, line: str) -> None:
         """Set any entry of the plan, given as ``section.entry = value``."""

@@ -11,10 +11,13 @@ from typing import Any
 
 from ..errors import InputError, SurveySynthError
 from ..plan.plan import Plan
+from ..plan.preview import Preview
+from ..plan.strict import expected_arguments, is_strict
 from ..plan.words_of_plans import in_words_of_plans
 from ..progress import progress_to
 from ..release.dossier.dossier import dossier
 from ..release.release import read_release
+from ..synthesis.strict_request import check_contradictions, strict_request
 
 CHECK, RELEASE, COMPARE, DOSSIER = "check", "release", "compare", "dossier"
 AT_FAULT = "surveysynth is at fault: {}. Its message is withheld, because it may quote the file."
@@ -59,6 +62,8 @@ class Work:
         Results: the preview of a check, what was made, the comparison, the folder of the dossier.
     faults : dict of str to str
         Messages of work that failed.
+    of : dict of str to str
+        The plan's file for which each task was begun last.
     version : int
         Number of changes of all this.
     """
@@ -67,11 +72,21 @@ class Work:
         self.doing, self.stage, self.version = "", "", 0
         self.found: dict[str, Any] = {}
         self.faults: dict[str, str] = {}
+        self.of: dict[str, str] = {}
         self._lock = threading.Lock()
 
     def check(self, plan: Plan) -> None:
-        """Check a plan.  No budget is spent."""
-        self._begin(CHECK, plan.check)
+        """Check a plan, and whether the confidential file contradicts it.  No budget is spent."""
+
+        def check() -> Preview:
+            preview = plan.check()
+            if is_strict(plan.settings):
+                design = plan.public_facts(plan.settings).design
+                given = expected_arguments(plan.settings, design)
+                check_contradictions(strict_request(design, given.pop("formula"), **given))
+            return preview
+
+        self._begin(CHECK, check, plan)
 
     def release(self, plan: Plan, *, overwrite: bool) -> None:
         """Make the release of a plan and write it.  Its epsilon is spent."""
@@ -82,12 +97,21 @@ class Work:
             release = plan.release(enter=False)
             return Made(plan, plan.to_toml(), plan.write(release, overwrite=overwrite), str(release.privacy), files)
 
-        self._begin(RELEASE, make)
+        self._begin(RELEASE, make, plan)
+
+    def adopt(self, plan: Plan) -> None:
+        """Take the release that is in the plan's folder, made by an earlier run of the page or by the command line."""
+
+        def adopted() -> Made:
+            privacy = str(read_release(plan.place()).privacy)
+            return Made(plan, plan.to_toml(), plan.place(), privacy, _state_of(plan.files))
+
+        self._begin(RELEASE, adopted, plan)
 
     def compare(self) -> None:
         """Compare the release with the confidential file.  The result is confidential."""
         made: Made = self.found[RELEASE]
-        self._begin(COMPARE, lambda: made.plan.compare(read_release(made.place)))
+        self._begin(COMPARE, lambda: made.plan.compare(read_release(made.place)), made.plan)
 
     def dossier(self, plan_file: Path) -> None:
         """Make the dossier for the review board, next to the release."""
@@ -104,15 +128,22 @@ class Work:
                 files=[*([plan_file] if same else []), *made.plan.files],
             )  # fmt: skip
 
-        self._begin(DOSSIER, make)
+        self._begin(DOSSIER, make, made.plan)
 
-    def _begin(self, name: str, task: Callable[[], object]) -> None:
-        """Begin a task, unless another one is being done."""
+    def fault(self, name: str, plan_text: str) -> str:
+        """Return why a task failed, if it did so for this plan; otherwise an empty text."""
+        return self.faults.get(name, "") if self.of.get(name) == plan_text else ""
+
+    def _begin(self, name: str, task: Callable[[], object], plan: Plan) -> None:
+        """Begin a task for a plan, unless another one is being done."""
         with self._lock:
             if self.doing:
                 return
             self.doing, self.stage = name, ""
             self.faults.pop(name, None)
+            self.of[name] = plan.to_toml()
+            if name == CHECK:
+                self.found.pop(CHECK, None)
             self.version += 1
         # the process ends when the thread has: a release is never left half-made
         threading.Thread(target=self._work, args=(name, task)).start()

@@ -27,7 +27,10 @@ def page_command(
     from ..progress import work_begins
 
     def tell(address: str) -> None:
-        print_filled("The page is at this address, which works once. Ctrl-C stops the page; the plan is saved.")
+        print_filled(
+            "The page is at this address, which works once, for one browser. Ctrl-C stops the page as soon as its work "
+            "is done; the plan is saved."
+        )
         console.print(address, markup=False, highlight=False, soft_wrap=True)
 
     work_begins()  # here, because threads that work cannot set handlers of signals

@@ -9,7 +9,7 @@ function answerOf(element) {
       : group.map((each) => each.value);
   }
   if (element.type === "checkbox") return element.checked;
-  if (element.type === "number" || element.type === "range") return element.value === "" ? null : Number(element.value);
+  if (element.type === "range") return Number(element.value);
   return element.value;
 }
 
@@ -19,7 +19,7 @@ function send(element, value) {
 
 document.addEventListener("change", (event) => {
   const element = event.target.closest("[data-send]");
-  if (!element || element.type === "range" || (element.validity && element.validity.badInput)) return;
+  if (!element || element.type === "range") return;
   send(element, answerOf(element));
 });
 
@@ -82,5 +82,5 @@ $(document).on("shiny:bound", () => {
   const element = document.getElementById(focused);
   if (!element) return;
   element.focus();
-  if (written !== null && ["text", "number", "textarea"].includes(element.type)) element.value = written;
+  if (written !== null && ["text", "textarea"].includes(element.type)) element.value = written;
 });

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 import pandas as pd
 from htmltools import HTML, Tag, TagList, tags
@@ -16,6 +17,8 @@ from ...plan.strict import epsilon_before, is_strict
 from ...publication.footnotes import most_guessed
 from ..controls import Entry, lines, number, place_of, plain
 from ..forecast import BUDGETS
+from ..lacking import lacking_list
+from ..number_text import number_in
 from ..project import Project
 from ..tab import Tab
 from ..words import Words
@@ -113,15 +116,20 @@ def serve(tab: Tab) -> None:
         values = _budgets(project.settings.privacy.epsilon)
         at = int(input.budget()["value"])
         if 0 <= at < len(values):
-            tab.change(place_of("entry", "privacy.epsilon"), lambda me: project.set(me, epsilon=values[at]))
+            place, first = place_of("entry", "privacy.epsilon"), project.settings.privacy.epsilon is None
+            tab.change(place, lambda me: project.set(me, epsilon=values[at]), again=first)
 
     @reactive.effect
     @reactive.event(input.importance)
     def _() -> None:
         name, value = input.importance()["key"], input.importance()["value"]
-        given = {**(project.settings.privacy.importance or {}), name: value}
-        kept = {name: each for name, each in given.items() if each not in (None, 1)}
-        tab.change(place_of("importance", name), lambda me: project.set(me, importance=kept or None))
+
+        def change(me: object) -> None:
+            given = {**(project.settings.privacy.importance or {}), name: number_in(value)}
+            kept = {name: each for name, each in given.items() if each not in (None, 1)}
+            project.set(me, importance=kept or None)
+
+        tab.change(place_of("importance", name), change)
 
     @reactive.effect
     @reactive.event(input.totals)
@@ -137,8 +145,8 @@ def _unforeseen(project: Project, words: Words) -> Tag | None:
     if not is_strict(project.settings):
         return tags.p(words("budget.strict"), class_="note")
     lacking = {entry: what for entry, what in project.plan.lacking.items() if entry != "privacy.epsilon"}
-    listed = [tags.li(tags.code(entry), f": {what}", lang="en") for entry, what in lacking.items()]
-    return tags.div(tags.p(words("budget.lacking")), tags.ul(*listed), class_="note") if listed else None
+    listed = tags.div(tags.p(words("budget.lacking")), lacking_list(lacking, words), class_="note")
+    return listed if lacking else None
 
 
 def _guess(project: Project, epsilon: float, words: Words) -> Tag | None:
@@ -175,6 +183,7 @@ def _slider(chosen: float | None, project: Project, words: Words) -> Tag:
             aria_valuetext=f"{values[at]:g}", data_shows=place_of("entry", "privacy.epsilon"),
         ),
         tags.div(*marks, class_="marks", id="budget-marks"),
+        tags.p(words("budget.undecided", epsilon=f"{START:g}"), class_="note") if chosen is None else None,
         tags.div(*(entry.shown(project, words) for entry in ENTRIES), class_="grid"),
         class_="slider",
     )  # fmt: skip
@@ -199,14 +208,16 @@ def _cells(errors: pd.DataFrame, project: Project, words: Words) -> TagList:
     summary = words("cells.summary", cells=len(errors), above=above, limit=line, worthless=worthless,
                     times=f"{WORTH_LITTLE:g}")  # fmt: skip
     most, blocks = max(min(float(errors["cv"].max()), 1.0), 1.25 * limit), []
+    if "outcome" in errors:  # counts are those of one outcome, for all
+        errors = errors[(errors["statistic"] != "count") | (errors["outcome"] == errors["outcome"].iloc[0])]
     for names, rows in errors.head(MOST).groupby(kinds, sort=False):
         *outcome, statistic = names
-        title = f"{words(f'statistic.{statistic}')}{': ' + str(outcome[0]) if outcome else ''}"
-        blocks.append(_block(title, rows, by, limit, most, words))
+        of = f": {outcome[0]}" if outcome and statistic != "count" else ""
+        blocks.append(_block(f"{words(f'statistic.{statistic}')}{of}", rows, by, limit, most, words))
     given = project.settings.tables.cv_limit is not None
     unset = None if given else tags.p(words("cells.usual", limit=line), class_="help")
     more = tags.p(words("cells.more", most=MOST), class_="help") if len(errors) > MOST else None
-    legend = tags.p(words("cells.legend", limit=line), class_="help")
+    legend = tags.p(words("cells.legend", limit=line), " ", words("cells.only"), class_="help")
     return TagList(tags.h3(words("cells.title")), tags.p(summary, class_="note"), legend, unset, *blocks, more)
 
 
@@ -214,17 +225,20 @@ def _block(
     title: str, rows: pd.DataFrame, by: Sequence[str], limit: float, most: float, words: Words
 ) -> Tag:  # fmt: skip
     """Draw the cells of one statistic.  A bar is as long as the drawing if it is ``most`` or more."""
-    made = []
+    categories, made = "category" in rows and rows["category"].notna().any(), []
     for row in rows.to_dict("records"):
-        name = " x ".join([*(str(row[c]) for c in by), *([str(row["category"])] if row.get("category") else [])])
+        names = [str(row[c]) for c in by] + ([str(row["category"])] if categories else [])
         own, cv = row["cv"] / row["ratio"] if row["ratio"] else math.nan, row["cv"]
         mark = words("cells.above") if cv > limit else ""
         text = words("cells.known") if math.isnan(own) else words("cells.row", cv=f"{cv:.1%}", own=f"{own:.1%}")
         made.append(tags.tr(
-            tags.th(name or words("cells.all"), scope="row"), tags.td(_bar(cv, own, limit, most)), tags.td(text),
+            *(tags.th(name, scope="row") for name in names or [words("cells.all")]),
+            tags.td(_bar(cv, own, limit, most)), tags.td(text),
             tags.td(tags.strong(mark)),
         ))  # fmt: skip
-    return tags.table(tags.caption(title), tags.tbody(*made), class_="bars")
+    heads = [*by, *([words("kind.category")] if categories else [])] or [""]
+    head = tags.tr(*(tags.th(each, scope="col") for each in heads), tags.td(), tags.td(), tags.td())
+    return tags.table(tags.caption(title), tags.thead(head), tags.tbody(*made), class_="bars")
 
 
 def _bar(cv: float, own: float, limit: float, most: float) -> HTML:
@@ -282,4 +296,5 @@ def _totals(project: Project, words: Words) -> Tag | None:
               send="totals", key=column, help=words("totals.help"), rows=min(len(names), 8) + 1)
         for column, names in levels.items()
     ]  # fmt: skip
-    return tags.details(tags.summary(words("totals.title")), tags.div(*asked, class_="grid"))
+    opened: dict[str, Any] = {"open": ""} if given else {}
+    return tags.details(opened, tags.summary(words("totals.title")), tags.div(*asked, class_="grid"))

@@ -20,7 +20,7 @@ ENTRIES = (
     Entry("privacy.unit", "column"),
     Entry("privacy.population_total", "number"), Entry("model.weight", "choice", ("public",)),
 )  # fmt: skip
-USES = "out", "public", "synthesized"
+USES = "out", "public", "codes", "synthesized"
 MANY = 12  # number of columns from which on a filter helps
 
 
@@ -98,13 +98,18 @@ def _fixed(project: Project, words: Words) -> list[Tag]:
 
 def _row(column: str, project: Project, words: Words) -> Tag:
     role = project.role(column)
-    chosen = "public" if column in project.public else "synthesized" if column in project.outcomes else "out"
+    public = "codes" if column in project.codes else "public"
+    chosen = public if column in project.public else "synthesized" if column in project.outcomes else "out"
     if role == "weight":
         cell = TagList(words("role.weight"))
     elif project.fixed:
         cell = TagList(words("role.design" if role and chosen == "out" else f"use.{chosen}"))
     else:
-        named = {use: words(f"use.{use}") for use in USES if not (role and use == "synthesized")}
+        number = column in project.codes or project.is_number(column)
+        unfit = {"synthesized"} if role else set()
+        unfit |= set() if number else {"codes"}
+        named = {use: words(f"use.{use}") for use in USES if use not in unfit}
+        named |= {"public": words("use.amount")} if number else {}
         named |= {"out": words("role.design")} if role else {}
         place = place_of("use", column)
         cell = TagList(

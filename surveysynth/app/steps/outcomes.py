@@ -10,6 +10,7 @@ from shiny import reactive, render, ui
 
 from ...errors import InputError
 from ..controls import check, checks, choice, fault_place, lines, number, pair, place_of
+from ..number_text import number_in
 from ..project import Project
 from ..tab import Tab
 from ..words import Words
@@ -53,7 +54,7 @@ def serve(tab: Tab) -> None:
                 facts = changed_facts(facts, fact, value)
             project.declare(me, outcome, facts)
 
-        tab.change(place, change, again=fact == "kind")
+        tab.change(place, change, again=fact in ("kind", "bounds", "round"))
 
     @reactive.effect
     @reactive.event(input.depends)
@@ -75,7 +76,7 @@ def _asked(key: str, project: Project) -> tuple[str, str]:
 def changed_facts(declared: dict[str, Any], fact: str, value: Any) -> dict[str, Any]:
     """Return the public facts about an outcome after one answer.  Raise InputError if only one bound is given."""
     if fact == "bounds":
-        ends = [float(each) for each in value if each != ""]
+        ends = [end for each in value if (end := number_in(each)) is not None]
         if len(ends) == 1:
             raise InputError("give both bounds")
         return declared | {"bounds": tuple(ends) or None}
@@ -83,6 +84,8 @@ def changed_facts(declared: dict[str, Any], fact: str, value: Any) -> dict[str, 
         return declared | {"levels": [line.strip() for line in value.splitlines() if line.strip()] or None}
     if fact == "missing":
         return declared | {"missing": "category" if value else None}
+    if fact == "round":
+        return declared | {"round": number_in(value)}
     return declared | {fact: value or None}
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from htmltools import Tag, TagList, tags
 from shiny import reactive, render, ui
 
-from ...errors import SurveySynthError
+from ...errors import InputError, SurveySynthError
 from ...plan.words_of_plans import in_words_of_plans
 from ..controls import Entry, button, check, fault_place, place_of
+from ..lacking import lacking_list, on_this_page
 from ..project import Project
 from ..tab import Tab
 from ..words import Words
@@ -17,14 +20,15 @@ ENTRIES = (
     Entry("release.folder"), Entry("release.m", "number"), Entry("privacy.ledger"), Entry("privacy.survey"),
     Entry("privacy.cap", "number"),
 )  # fmt: skip
+ADOPT = "adopt"  # take the release that is in the folder
 TABLES = "tables.xlsx", "tables.html", "tables.csv"
 
 
 def panel(words: Words) -> Tag:
     """Return what the step shows."""
     return tags.div(
-        ui.output_ui("release_entries"), ui.output_ui("release_ledger"), ui.output_ui("release_check"),
-        ui.output_ui("release_make"), ui.output_ui("release_progress"), ui.output_ui("release_made"),
+        ui.output_ui("release_progress"), ui.output_ui("release_entries"), ui.output_ui("release_ledger"),
+        ui.output_ui("release_check"), ui.output_ui("release_make"), ui.output_ui("release_made"),
         ui.output_ui("release_compared"), ui.output_ui("release_dossier"),
     )  # fmt: skip
 
@@ -64,33 +68,24 @@ def serve(tab: Tab) -> None:
     @render.ui
     def release_make() -> TagList | None:
         tab.shown(), planned()
-        if project.plan is None:
-            return None
-        epsilon = project.settings.privacy.epsilon
-        spends = "" if epsilon is None else words("release.spends", epsilon=f"{epsilon:g}")
-        return TagList(
-            tags.h3(words("release.make")), tags.p(spends),
-            check(words("release.agree"), False, send="agree", key="spent", help=""),
-            check(words("release.overwrite"), False, send="agree", key="overwrite", help=""),
-            ui.output_ui("release_button"),
-        )  # fmt: skip
+        return _agreement(project, words)
 
     @render.ui
     def release_button() -> Tag:
         tab.changed()
-        ready = agrees("spent") and not work.doing and project.plan is not None
+        ready = agrees("spent") and not work.doing and project.plan is not None and not project.plan.lacking
         return button(words("release.button"), send="do", key=RELEASE, main=True, disabled=not ready)
 
     @render.ui
     def release_progress() -> Tag | None:
         tab.changed()
         doing = words(f"doing.{work.doing}") if work.doing else ""
-        return tags.p(f"{doing} {work.stage}", class_="note", role="status") if doing else None
+        return tags.p(f"{doing} {work.stage}", class_="note busy", role="status") if doing else None
 
     @render.ui
     def release_made() -> Tag | None:
         tab.changed()
-        return _made(work, words)
+        return _made(project, work, words)
 
     @render.ui
     def release_compared() -> Tag | None:
@@ -101,7 +96,7 @@ def serve(tab: Tab) -> None:
     def release_dossier() -> Tag | None:
         tab.changed()
         if DOSSIER in work.faults:
-            return tags.p(work.faults[DOSSIER], class_="fault", role="alert")
+            return _confidential_fault(work.faults[DOSSIER], words)
         if DOSSIER not in work.found:
             return None
         return tags.p(words("dossier.made", place=work.found[DOSSIER]), class_="confidential")
@@ -110,6 +105,8 @@ def serve(tab: Tab) -> None:
     @reactive.event(input.agree)
     def _() -> None:
         question, yes = input.agree()["key"], bool(input.agree()["value"])
+        with suppress(InputError):  # the file beside the page may have been edited
+            project.read_again()
         agreed.set(agreed() | {question: project.text if yes else ""})
 
     @reactive.effect
@@ -120,7 +117,11 @@ def serve(tab: Tab) -> None:
     @reactive.effect
     @reactive.event(input.do)
     def _() -> None:
-        plan, what = project.plan, input.do()["key"]
+        what = input.do()["key"]
+        tab.change(place_of("other", ""), lambda me: project.read_again())
+        if place_of("other", "") in tab.faults:  # the file was edited elsewhere, and is no plan now
+            return
+        plan = project.plan
         if plan is None:
             return
         if what == CHECK:
@@ -129,6 +130,8 @@ def serve(tab: Tab) -> None:
             work.release(plan, overwrite=agrees("overwrite"))
             agreed.set({})
             tab.show_again()  # the agreement was for one release
+        elif what == ADOPT:
+            work.adopt(plan)
         elif what == COMPARE and RELEASE in work.found:
             work.compare()
         elif what == DOSSIER and RELEASE in work.found:
@@ -143,36 +146,65 @@ def _ledger(project: Project, words: Words) -> Tag | None:
     if not (project.path.parent / privacy.ledger).exists():
         return tags.div(button(words("ledger.create"), send="create"), fault_place(place_of("create", "")))
     try:
-        return tags.pre(
-            str(project.plan.ledger), class_="wide", tabindex="0", role="region", aria_label=words("entry.ledger"),
-            lang="en",
-        )  # fmt: skip
+        return tags.pre(str(project.plan.ledger), lang="en")
     except SurveySynthError as error:
         return tags.p(in_words_of_plans(str(error)), class_="fault", role="alert", lang="en")
 
 
+def _agreement(project: Project, words: Words) -> TagList | None:
+    """Ask for agreement to the plan as it is, or say what it lacks."""
+    plan = project.plan
+    if plan is None:
+        return None
+    head = tags.h3(words("release.make"))
+    if plan.lacking:
+        return TagList(head, tags.p(words("release.lacking")), lacking_list(plan.lacking, words))
+    epsilon = project.settings.privacy.epsilon
+    return TagList(
+        head, tags.p("" if epsilon is None else words("release.spends", epsilon=f"{epsilon:g}")),
+        check(words("release.agree"), False, send="agree", key="spent", help=""),
+        check(words("release.overwrite"), False, send="agree", key="overwrite", help=""),
+        ui.output_ui("release_button"),
+    )  # fmt: skip
+
+
 def _check(project: Project, work: Work, words: Words) -> TagList:
-    """Offer to check the plan, and show what the check found."""
+    """Offer to check the plan, and show what the check of this plan found."""
     offer = button(words("check.button"), send="do", key=CHECK, disabled=bool(work.doing) or project.plan is None)
     shown: list[Tag] = [tags.h3(words("check.title")), tags.p(words("check.help"), class_="help"), tags.p(offer)]
-    if CHECK in work.faults:
-        shown.append(tags.pre(work.faults[CHECK], class_="fault", role="alert", lang="en"))
-    if CHECK in work.found:
+    if fault := work.fault(CHECK, project.text):
+        shown.append(_confidential_fault(fault, words))
+    elif CHECK in work.found and work.of[CHECK] == project.text:
         preview = work.found[CHECK]
-        warnings = [tags.li(each, lang="en") for each in preview.warnings] or [tags.li(words("check.none"))]
-        shown += [tags.p(tags.strong(words("check.warnings"))), tags.ul(*warnings), _details(words, str(preview))]
+        warnings = [tags.li(on_this_page(each, words), lang="en") for each in preview.warnings]
+        listed = warnings or [tags.li(words("check.none"))]
+        shown += [tags.p(tags.strong(words("check.warnings"))), tags.ul(*listed), _details(words, str(preview))]
+    elif CHECK in work.found:
+        shown.append(tags.p(words("check.earlier"), class_="note"))
     return TagList(*shown)
+
+
+def _confidential_fault(text: str, words: Words) -> Tag:
+    """Show why work failed.  The message may tell how many records of the file are concerned."""
+    return tags.div(
+        tags.p(tags.strong(words("confidential"))),
+        tags.pre(on_this_page(text, words), class_="fault", role="alert", lang="en"), class_="confidential",
+    )  # fmt: skip
 
 
 def _details(words: Words, text: str) -> Tag:
     return tags.details(tags.summary(words("check.all")), tags.pre(text, lang="en"))
 
 
-def _made(work: Work, words: Words) -> Tag | None:
+def _made(project: Project, work: Work, words: Words) -> Tag | None:
     """Show the folder of the release, its guarantee, and its files."""
-    fault = tags.pre(work.faults[RELEASE], class_="fault", role="alert", lang="en") if RELEASE in work.faults else None
+    text = work.fault(RELEASE, project.text)
+    fault = _confidential_fault(text, words) if text else None
     if RELEASE not in work.found:
-        return fault
+        plan = project.plan
+        there = plan is not None and (plan.place() / "public" / "manifest.json").exists()
+        offer = button(words("made.adopt"), send="do", key=ADOPT, disabled=bool(work.doing))
+        return tags.div(fault, tags.p(words("made.there"), " ", offer) if there else None)
     made: Made = work.found[RELEASE]
     place, idle = made.place, not work.doing
     tables = [name for name in TABLES if (place / "public" / name).exists()]
@@ -191,7 +223,7 @@ def _made(work: Work, words: Words) -> Tag | None:
 def _compared(work: Work, words: Words) -> Tag | None:
     """Show the release next to the file.  This is confidential."""
     if COMPARE in work.faults:
-        return tags.p(work.faults[COMPARE], class_="fault", role="alert")
+        return _confidential_fault(work.faults[COMPARE], words)
     if COMPARE not in work.found:
         return None
     return tags.div(
