@@ -629,9 +629,10 @@ def _refuse_unnamed(whole: Spent, parts: Sequence[Expense]) -> None:
 
 
 def _added(own: Iterable[Line], whole: Spent, parts: Sequence[Expense]) -> Spent:
-    """Return the epsilons that a release adds to the survey's sums.
+    """Return the epsilons that the entry of a release adds to the sums of the survey.
 
-    Expenses of the release that an earlier entry lists are not added again.  Raise InputError if earlier entries list
+    They are ``whole``, the epsilons of the release, unless earlier entries in ``own``, the survey's lines, list some of
+    its expenses ``parts``.  Then they are the sums over the other expenses.  Raise InputError if earlier entries list
     all expenses.
     """
     entries = [line for line in own if isinstance(line, Entry)]
