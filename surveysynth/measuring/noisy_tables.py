@@ -152,7 +152,7 @@ class Variable:
 
     @property
     def answers(self) -> tuple[NoisyTable, ...]:
-        """The noisy tables, without the last cell if this cell is for records that are not asked the question."""
+        """The noisy tables for records to which the variable applies: without the cell of the other records, if any."""
         asked = self.cells.answers
         return self.tables if asked == len(self.cells) else tuple(table.first(asked) for table in self.tables)
 

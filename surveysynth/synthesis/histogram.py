@@ -181,7 +181,9 @@ def _check(design: SurveyDesign, outcome: str, population_total: float) -> None:
 
 
 def _counted(design: SurveyDesign, weight_bound: float | None) -> Floats:
-    """Return what each record adds to its bin: min(survey weight, ``weight_bound``) or, without a bound, 1.
+    """Return the number (n,) that each record adds to the count of its bin.
+
+    It is min(survey weight, ``weight_bound``) or, if ``weight_bound`` is None, 1.
 
     Raise InputError if weights differ and there is no ``weight_bound``.
     """

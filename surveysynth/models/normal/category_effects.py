@@ -110,7 +110,8 @@ def sample_with_effects(counts: GroupedCounts, sampler: Sampler) -> SharesDraws:
 def _stan_data(counts: GroupedCounts) -> dict[str, object]:
     """Return the data of ``stan/categories.stan``.
 
-    The sums of privacy weights define the posterior.  All other data only define the coordinates of the sampler.
+    The sums of privacy weights in ``counts`` determine the posterior.  All other data only determine the coordinates in
+    which the sampler moves.
     """
     (G, K), C, by_cell = counts.cell.shape, len(counts.group), counts.pair.T.tocsr()
     H = 0 if counts.parent is None else int(counts.parent.max()) + 1

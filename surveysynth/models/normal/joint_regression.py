@@ -335,7 +335,10 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
 
     @abstractmethod
     def _sample(self, records: J, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Draws:
-        """Draw coefficients B and residual covariance Sigma by Markov chains, given the sums A, R, Z0 and S0."""
+        """Draw coefficients B and residual covariance Sigma by Markov chains.
+
+        A, R, Z0 and S0 are the statistics in the module's docstring.
+        """
 
     @abstractmethod
     def _sample_censored(self, records: J, distinct: dict[str, Any], pilot: Pilot, sampler: Sampler) -> Draws:

@@ -610,9 +610,10 @@ def _expenses(given: object) -> list[Expense]:
 
 
 def _refuse_unnamed(whole: Spent, parts: Sequence[Expense]) -> None:
-    """Refuse a release with an epsilon above the sum of its listed expenses (PrivacyError).
+    """Raise PrivacyError for a release with an epsilon above the sum of its listed expenses: some are not listed.
 
-    Also refuse it if only one of the two, epsilon or sum, is None.  A release without listed expenses is not checked.
+    The error is also raised if the epsilon is None and the sum is not, or the reverse.  A release that lists no
+    expenses is not checked.
     """
     if not parts:
         return
