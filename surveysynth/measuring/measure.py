@@ -448,8 +448,8 @@ class _Measured:
     def within(self, term: Term, epsilon: float) -> None:
         """Measure how strata, PSUs or protected units differ, from pairs of records or from counts by level.
 
-        For protected units, pairs are always counted.  For strata and PSUs, the table that is more informative about the
-        correlation within levels is chosen (:func:`pairs_tell_more`).
+        For protected units, pairs are always counted.  For strata and PSUs, the table is counted that is more
+        informative about the correlation within levels (:func:`pairs_tell_more`).
         """
         file = self.file
         by_unit = file.units is not None and term.level is file.units.unit_of_record
