@@ -60,9 +60,9 @@ def id_of(what: str, *numbers: NDArray[np.float64]) -> str:
 
 
 def total(expenses: Iterable[Expense]) -> tuple[Decimal | None, Decimal | None]:
-    """Return two exact sums over the expenses: of ``blank``, and of ``replace``.
+    """Return the exact sum of the epsilons ``blank`` and the exact sum of the epsilons ``replace`` of all expenses.
 
-    A sum is None if one of its terms is None, that is, unknown.
+    A sum is None (unknown) if one of its epsilons is None.
     """
     parts = list(expenses)
     return _sum(each.blank for each in parts), _sum(each.replace for each in parts)

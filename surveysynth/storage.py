@@ -377,7 +377,10 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def _swept(path: Path) -> list[Path]:
-    """Do what :func:`left_behind` says, in a parent folder that the caller has locked."""
+    """Clean up after interrupted runs, and list the hidden folders that are kept, as described in :func:`left_behind`.
+
+    The caller must hold the lock of the parent folder of ``path``.
+    """
     kept = []
     pattern = re.compile(re.escape(f".{path.name}.") + "[0-9a-f]{8}")
     if (path / "public" / "manifest.json").is_file() and (path / UNFINISHED).is_file():

@@ -1,4 +1,7 @@
-"""Long work of the page, in a thread: the check of a plan, the release, its comparison, its dossier."""
+"""Jobs of the page that take long: the check of a plan, its release, and the comparison and dossier of the release.
+
+A job runs in a thread, so that the page can be used in the meantime.
+"""
 
 from __future__ import annotations
 
@@ -25,19 +28,20 @@ AT_FAULT = "surveysynth is at fault: {}. Its message is withheld, because it may
 
 @dataclass(frozen=True)
 class Made:
-    """A release that was made, with the plan that it was made by, whatever the page says since.
+    """A finished release, with the plan by which it was made.  The plan on the page may have changed since then.
 
     Attributes
     ----------
     plan : Plan
+        The plan.
     text : str
-        The plan's file at that time.
+        The plan as the text of a TOML file.
     place : Path
         Folder of the release.
     privacy : str
-        The report on its guarantee.
-    files : list
-        Sizes and times of the confidential files at that time.
+        The privacy report of the release.
+    files : list of (int, int)
+        Size, and time of the last change, of each confidential file when the release began.
     """
 
     plan: Plan
@@ -48,24 +52,27 @@ class Made:
 
 
 class Work:
-    """What is being done for a plan, and what came of it.  One thing is done at a time, whatever tabs ask.
+    """The job that is running for a plan, and the results of finished jobs.
 
-    A release goes on when a browser is closed or a page is loaded again, because it belongs to the process.
+    Only one job runs at a time, even if several browser tabs are open: a request during a job is ignored.  A job goes
+    on when a tab is closed or loaded again, because it runs in the process of the server.
 
     Attributes
     ----------
     doing : str
-        The work that is being done: "check", "release", "compare" or "dossier"; empty if there is none.
+        Name of the running job: "check", "release", "compare" or "dossier".  It is empty if no job is running.
     stage : str
-        Seconds so far and the stage, as in "3 s  2 of 3: draws".
+        Seconds and stage of the running job, as in "3 s  2 of 3: draws".
     found : dict of str to object
-        Results: the preview of a check, what was made, the comparison, the folder of the dossier.
+        For each job that has succeeded, by name, its last result: a Preview for "check", :class:`Made` for "release", a
+        Comparison for "compare", and the Path of the folder for "dossier".  A new release removes the results of
+        "compare" and "dossier".
     faults : dict of str to str
-        Messages of work that failed.
+        For each job whose last run failed, by name, the error message.
     of : dict of str to str
-        The plan's file for which each task was begun last.
+        For each job, by name, the text of the plan's file for which it was begun last.
     version : int
-        Number of changes of all this.
+        A counter that increases with every change of the other attributes.  Tabs are drawn anew when it changes.
     """
 
     def __init__(self) -> None:
@@ -76,7 +83,7 @@ class Work:
         self._lock = threading.Lock()
 
     def check(self, plan: Plan) -> None:
-        """Check a plan, and whether the confidential file contradicts it.  No budget is spent."""
+        """Begin to check a plan, and whether the confidential file contradicts it.  No budget is spent."""
 
         def check() -> Preview:
             preview = plan.check()
@@ -89,7 +96,7 @@ class Work:
         self._begin(CHECK, check, plan)
 
     def release(self, plan: Plan, *, overwrite: bool) -> None:
-        """Make the release of a plan and write it.  Its epsilon is spent."""
+        """Begin to make and write the release of a plan, which spends its epsilon."""
 
         def make() -> Made:
             plan.check_place(overwrite=overwrite)
@@ -100,7 +107,7 @@ class Work:
         self._begin(RELEASE, make, plan)
 
     def adopt(self, plan: Plan) -> None:
-        """Take the release that is in the plan's folder, made by an earlier run of the page or by the command line."""
+        """Begin to read the release in the plan's folder, made by an earlier run of the page or by the command line."""
 
         def adopted() -> Made:
             privacy = str(read_release(plan.place()).privacy)
@@ -109,12 +116,16 @@ class Work:
         self._begin(RELEASE, adopted, plan)
 
     def compare(self) -> None:
-        """Compare the release with the confidential file.  The result is confidential."""
+        """Begin to compare the release with the confidential file.  The result is confidential."""
         made: Made = self.found[RELEASE]
         self._begin(COMPARE, lambda: made.plan.compare(read_release(made.place)), made.plan)
 
     def dossier(self, plan_file: Path) -> None:
-        """Make the dossier for the review board, next to the release."""
+        """Begin to write the dossier for the review board, in a folder next to the release.
+
+        It fails if the confidential files have changed since the release.  ``plan_file`` is added to the dossier if it
+        still has the plan of the release.
+        """
         made: Made = self.found[RELEASE]
 
         def make() -> Path:
@@ -131,11 +142,11 @@ class Work:
         self._begin(DOSSIER, make, made.plan)
 
     def fault(self, name: str, plan_text: str) -> str:
-        """Return why a task failed, if it did so for this plan; otherwise an empty text."""
+        """Return the error message of a job whose last run was for this plan, or an empty text."""
         return self.faults.get(name, "") if self.of.get(name) == plan_text else ""
 
     def _begin(self, name: str, task: Callable[[], object], plan: Plan) -> None:
-        """Begin a task for a plan, unless another one is being done."""
+        """Run ``task`` as the job ``name`` in a thread.  Do nothing if another job is running."""
         with self._lock:
             if self.doing:
                 return
@@ -169,7 +180,10 @@ class Work:
 
 
 def without_values(error: Exception) -> str:
-    """Return the message of an error, unless it is an error of another library, which may quote the file."""
+    """Return the message of an error.
+
+    The message of another library's error is withheld, because it may quote confidential values.
+    """
     if isinstance(error, SurveySynthError | OSError):
         return in_words_of_plans(str(error))
     return AT_FAULT.format(type(error).__name__)

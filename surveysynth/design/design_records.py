@@ -167,16 +167,15 @@ class DesignRecords:
 
     @property
     def multiplicand(self) -> NDArray[np.float64]:
-        """Numbers (n,) that give the replicate weights when they are multiplied by the factors of a replicate.
+        """The array (n,) that gives the replicate weights if it is multiplied by the factors of a replicate.
 
-        They are the weights of the design, with one exception: the number is 1 for a record that has weight 0 and, in
-        some replicate, another weight.
+        It has the weights of the design, but 1 for a record of weight 0 that has another weight in some replicate.
         """
         return self.weights if self.replication is None else self.replication.multiplicand(self.weights)
 
     @property
     def entering(self) -> NDArray[np.bool_]:
-        """True for each record that has a weight other than 0 in the estimate or in some replicate: (n,)."""
+        """True for each record whose weight is not 0, or whose weight in some replicate is not 0: (n,)."""
         return np.asarray(self.multiplicand > 0)
 
     @property
@@ -204,14 +203,15 @@ class DesignRecords:
     def roles(self) -> dict[str, Any]:
         """Return the arguments of SurveyDesign that give the columns of another data frame the same roles.
 
-        ``joint``, which belongs to these records, and ``labels`` are not among them.
+        ``joint`` is left out, because joint inclusion probabilities are an array for the records of this design only.
+        ``labels`` are left out, because they are no roles.
 
         Returns
         -------
         dict
-            Keyword arguments for ``SurveyDesign(frame, **roles)``.  "weights", "probs", "strata", "psu", "fpc",
-            "lonely_psu" and "poststrata" are always among them (None if the design has no such column), others only if
-            this design has them.
+            Keyword arguments for ``SurveyDesign(frame, **roles)``.  The keys "weights", "probs", "strata", "psu",
+            "fpc", "lonely_psu" and "poststrata" always exist, with the value None if the design has no such column.
+            Other keys exist only if the design has these arguments.
 
         Examples
         --------

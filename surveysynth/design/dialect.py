@@ -58,7 +58,7 @@ DIALECTS = tuple(
 
 
 def shapes_of(texts: pa.StringArray) -> pa.StringArray:
-    """Return the shapes of texts (:mod:`surveysynth.design.dialect`).  Blanks around a text are removed."""
+    """Return the shapes of texts: 9 for every digit, but 0 for a leading zero.  Blanks around a text are removed."""
     ends = np.frombuffer(texts.buffers()[1], dtype=np.int32)[texts.offset :][: len(texts) + 1]
     if len(texts) == 0 or ends[-1] == ends[0]:
         return texts
@@ -80,9 +80,10 @@ def shapes_of(texts: pa.StringArray) -> pa.StringArray:
 
 @lru_cache(maxsize=1 << 14)
 def readings(shape: str) -> frozenset[Reading]:
-    """Return the ways to read a shape as a number.  The shape of a text that is no number has none.
+    """Return all pairs (decimal mark, mark between thousands) with which a shape can be read as a number.
 
-    A way is a pair: the decimal mark, and the mark between thousands.  Each is None if the shape has no such mark.
+    A mark is None if the shape, read in this way, does not have it.  For 9.999, the pairs are (".", None) and
+    (None, ".").  The set is empty if the shape is no number.
     """
     shape = shape.translate(ONE_MARK)
     found: set[Reading] = set()
@@ -99,9 +100,9 @@ def readings(shape: str) -> frozenset[Reading]:
 
 
 def reading(shape: str, dialect: Dialect) -> Reading | None:
-    """Return the decimal mark and the mark between thousands in a shape, each None if the shape has no such mark.
+    """Return the pair of :func:`readings` with which a shape is read in a dialect.
 
-    Return None if the shape is no number in the dialect.
+    Return None if the shape is no number in this dialect.
     """
     for decimal, thousands in readings(shape):
         if decimal in (None, dialect.decimal) and thousands in (None, dialect.thousands):

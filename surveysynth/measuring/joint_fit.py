@@ -105,8 +105,8 @@ class JointFit:
 class Rule:
     """A public edit rule: a condition on columns, as text.
 
-    The rule may concern a later question, ``ahead``.  Then a record obeys the rule if at least one answer to this
-    question would satisfy the condition.
+    The condition may contain a variable that is drawn later, ``ahead``.  Then a record obeys the rule if the condition
+    holds for at least one value of this variable.
     """
 
     text: str
@@ -139,7 +139,7 @@ class Records:
     ) -> Records:  # fmt: skip
         """Draw values of one more variable, and return the records with these values.
 
-        Records that are not asked the question get the last cell.  If a record breaks one of the ``rules``, the
+        Records to which the variable does not apply get its last cell.  If a record breaks one of the ``rules``, the
         record's cell is drawn again among the cells that obey all rules.
         """
         p = fit.probabilities(drawn, self.cell, self.codes)
@@ -150,10 +150,10 @@ class Records:
     def rules_of(self, variable: Variable, edits: Sequence[str], later: Sequence[Variable]) -> list[Rule]:
         """Select the rules in ``edits`` that can be checked when ``variable`` is drawn.
 
-        Such a rule concerns the variable, existing columns, and at most one of the ``later`` variables.  A rule with a
-        later variable is left out in two cases.  First, the existing columns do not show whether the later question is
-        asked.  Second, the later variable is numeric and the rule has more than one comparison: the bounds of the
-        variable do not show whether some number obeys such a rule.
+        Such a rule contains the variable, existing columns, and at most one of the ``later`` variables.  A rule with a
+        later variable is left out in two cases.  First, the existing columns do not show whether the later variable
+        applies to a record.  Second, the later variable is numeric and the rule has more than one comparison: the
+        bounds of the variable do not show whether some number obeys such a rule.
         """
         found, known = [], {*self.frame, variable.name}
         for text in edits:
@@ -172,10 +172,13 @@ class Records:
     def possible(
         self, variable: Variable, rules: Sequence[Rule], which: Codes, rng: Generator
     ) -> tuple[NDArray[np.bool_], pd.Series]:  # fmt: skip
-        """Try every answer to the question ``variable`` in each of the records ``which``.
+        """Test which cells of a variable are possible in the records at the positions ``which``, under edit rules.
 
-        Return two things: an array (len(which), answers) that is True where the record with this answer obeys all
-        rules, and the values of all tried answers, record by record.
+        In each of these records, a value is drawn in each cell (in a category, the category itself).  The cell of
+        records to which the variable does not apply is not tested.  Return two things:
+
+        - a boolean array (len(which), number of cells): True if the record with the value in this cell obeys all rules;
+        - the values in the order of this array: all cells of the first record, all cells of the second, and so on.
         """
         A = variable.cells.answers
         code = np.tile(np.arange(A), len(which))
@@ -192,8 +195,8 @@ class Records:
     def broken(self, rules: Sequence[Rule]) -> NDArray[np.bool_]:
         """Return True (K,) for each record that breaks a rule.
 
-        A rule with a later question is broken if every answer to this question breaks the rule.  A rule is not broken
-        if a number in the rule is missing, or if a question in the rule was not asked.
+        A rule with a later variable is broken if every value of this variable breaks it.  A rule is not broken if the
+        value of a numeric variable in it is missing, or if a variable in it does not apply to the record.
         """
         out = np.zeros(len(self.frame), dtype=bool)
         for rule in rules:
@@ -338,7 +341,7 @@ class _Data:
     totals : list of Total
         Public population totals, if the variable is the weight.
     counted : float
-        Sum of the contributions to a count (:mod:`.protected_units`) of the records that are asked the question.
+        Sum of the contributions to a count (:mod:`.protected_units`) of the records to which the variable applies.
     """
 
     expanded: Expanded
@@ -461,7 +464,7 @@ def _expanded(
     variable: Variable, cells: PublicCells, fits: Mapping[str, VariableFit], steps: Mapping[str, Codes],
     records: Records | None, *, ruled: bool,
 ) -> Expanded:  # fmt: skip
-    """Divide the public cells into parts by earlier variables.  Parts that are not asked the question have share 0.
+    """Divide the public cells into parts by earlier variables.  Parts where the variable does not apply have share 0.
 
     ``steps`` has, for each earlier variable, the step of each of its cells.  If edit rules concern the variable
     (``ruled``), the parts are simulated records.

@@ -407,20 +407,31 @@ class _Measured:
         self.add(epsilon, term.name, groups, term=term, levels=term.levels)
 
     def by_term(self, term: Term, epsilon: float, *, scored: bool) -> None:
-        """Measure counts by level of a term and group of cells.  With ``scored``, also measure sums of scores."""
+        """Measure a table of counts: levels of a term by groups of the variable's cells.
+
+        With ``scored``, also measure sums of scores for each level.
+        """
         if scored:
             self.scores(term, epsilon)
         self.by(term, epsilon)
 
     def by_earlier(self, earlier: _Measured, epsilon: float, most: int, *, scored: bool = False) -> None:
-        """Measure counts by at most ``most`` groups of an earlier variable and by group of this variable's cells."""
+        """Measure a table of counts: groups of the earlier variable's cells by groups of this variable's cells.
+
+        A numeric earlier variable has at most ``most`` groups of bins.  With ``scored``, also measure sums of scores of
+        this variable for each group of the earlier variable.
+        """
         sd = noise_variance(epsilon, gaussian=self.file.gaussian) ** 0.5
         group = table_groups(earlier.p, earlier.cells.numbers, self.file.n, PARENT_LEVELS, sd, most, tails=0)
         self.earlier_groups[earlier.name] = group
         self._crossed(None, epsilon, earlier, group, scored=scored)
 
     def by_both(self, term: Term, earlier: _Measured, epsilon: float, *, scored: bool) -> None:
-        """Measure counts by level of a term, few groups of an earlier variable, and group of this variable's cells."""
+        """Measure a table of counts: levels of a term, by groups of an earlier variable, by groups of this variable.
+
+        The earlier variable has few groups.  With ``scored``, also measure sums of scores of this variable for each
+        combination of a level and a group of the earlier variable.
+        """
         group = coarser_groups(self.earlier_groups[earlier.name], earlier.p, earlier.cells.numbers, CROSSED)
         self._crossed(term, epsilon, earlier, group, scored=scored)
 
@@ -437,8 +448,8 @@ class _Measured:
     def within(self, term: Term, epsilon: float) -> None:
         """Measure how strata, PSUs or protected units differ, from pairs of records or from counts by level.
 
-        Protected units are always measured by pairs.  Strata and PSUs are measured by the more informative of the two
-        tables.
+        For protected units, pairs are always counted.  For strata and PSUs, the table is counted that is more
+        informative about the correlation within levels (:func:`pairs_tell_more`).
         """
         file = self.file
         by_unit = file.units is not None and term.level is file.units.unit_of_record

@@ -152,7 +152,7 @@ class Variable:
 
     @property
     def answers(self) -> tuple[NoisyTable, ...]:
-        """The noisy tables, without the last cell if this cell is for records that are not asked the question."""
+        """The noisy tables for records to which the variable applies: without the cell of the other records, if any."""
         asked = self.cells.answers
         return self.tables if asked == len(self.cells) else tuple(table.first(asked) for table in self.tables)
 
@@ -172,8 +172,8 @@ class NoisyTables:
     weight : Variable or None
         The weight, which is the last variable.  None means that weights are public.
     terms : dict of str to Term
-        Public terms with the levels of all records, then strata and PSUs that these terms do not determine, then the
-        protected units.
+        Terms with the level of each record: the public terms of the formulas, then strata and PSUs that these terms do
+        not determine, then the protected units.
     n : int
         Number of records.
     population_total : float
@@ -229,9 +229,11 @@ class NoisyTables:
 
     @cached_property
     def epsilons(self) -> tuple[float, float]:
-        """Epsilon of all tables together: for blanking, and for replacing, the values of a record.
+        """The epsilons of all tables together for two kinds of neighbouring files.
 
-        See :func:`~surveysynth.measuring.table_noise.composed`.
+        The first epsilon is for files of which one has the values of a record (or protected unit) and the other has
+        blanks instead.  The second is for files with different values of one record.
+        :func:`~surveysynth.measuring.table_noise.composed` computes both.
         """
         return composed([(table.epsilon, table.unit, table.kind != "counts") for table in self.tables], self.delta)
 
@@ -241,7 +243,10 @@ class NoisyTables:
         return self.epsilons[0]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the tables as a JSON document, without the levels of records, which follow from public columns."""
+        """Return the tables as a JSON document.
+
+        The document does not have the level of each record in a term, which follows from the public columns.
+        """
         return {
             "format": FORMAT,
             "noise": NOISE if self.delta is None else GAUSSIAN,
@@ -330,9 +335,10 @@ def _read(document: Mapping[str, Any], public: SurveyDesign) -> NoisyTables:
 
 
 def tables_from_json(terms: Mapping[str, Term], content: Mapping[str, Any]) -> NoisyTables:
-    """Return the tables of a document that :meth:`NoisyTables.as_json` made.
+    """Return the tables of ``content``, a document that :meth:`NoisyTables.as_json` made.
 
-    ``terms`` are the terms of the tables by name, with the levels of all records.
+    The document does not say which level each record has.  So ``terms`` gives, by name, the terms by which the records
+    were counted, with the level of each record.
     """
     variables = [_read_variable(variable) for variable in content["variables"]]
     weight = variables.pop() if variables[-1].name == WEIGHT else None

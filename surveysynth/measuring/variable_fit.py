@@ -138,9 +138,11 @@ class VariableFit:
         return tuple(2 * mean - b for mean, b in zip(self.mean_levels, coefficients, strict=True))
 
     def model(self, coefficients: Coefficients) -> TableModel:
-        """Build the model with given coefficients of strata, PSUs and units.
+        """Build the model in which strata, PSUs and units have given effects.
 
-        Leaves with similar effects are grouped into classes, so that the model has few rows.
+        ``coefficients`` has an array (levels, coefficients) for each of strata, PSUs and units.  Leaves with similar
+        effects form a class.  The rows of the model are combinations of a row of the model without effects and a class,
+        and a class has the mean effect of its leaves.  So the model has far fewer rows than with a row for each leaf.
         """
         changes = self.changes(coefficients)
         if changes is None:

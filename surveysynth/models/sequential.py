@@ -462,7 +462,7 @@ def _given_the_weight(model: Synthesizer) -> Synthesizer:
 
 
 def _with_log_weight(frame: pd.DataFrame, weights: Floats) -> pd.DataFrame:
-    """Return the file with a further column: the log of ``weights``, which are relative to the mean weight."""
+    """Add the column log(w / mean w) to a file.  ``weights`` (n,) are w / mean w, where w are the survey weights."""
     return frame.assign(**{LOG_WEIGHT: np.log(weights)})
 
 

@@ -18,9 +18,10 @@ from ..estimation.quantities import SHARES
 
 @dataclass(frozen=True)
 class QualityClass:
-    """A class of coefficients of variation below a limit and not in the previous class.
+    """An interval of coefficients of variation: at least the limit of the previous class, and less than ``below``.
 
-    ``name`` is the name of the class in the wording file, which has the printed texts.
+    ``mark`` is the quality mark, such as "E".  ``name`` is the name of the class in the wording file, which has the
+    printed texts.
     """
 
     below: float
@@ -56,13 +57,17 @@ class Symbols:
         return self.classes[-1]
 
     def ratings(self, table: pd.DataFrame) -> pd.Series:
-        """Return the :class:`QualityClass` of every row, or None.
+        """Return the :class:`QualityClass` of every row of a table of estimates, or None for a row without a class.
 
-        The class depends on the coefficient of variation, the standard error over the absolute estimate.  For shares
-        the standard error is divided by one half instead, so a share and its complement are in the same class.  A total
-        without error is in the best class.  An estimate without degrees of freedom is in the worst class, because its
-        error is unknown.  Other rows without a standard error, and suppressed cells, get None.  Shares of 0 or 1 get
-        None, too: their standard error is 0 although the interval has a length.
+        The first of these rules that applies to a row decides:
+
+        1. The cell is suppressed: None.
+        2. There are no degrees of freedom, so the error is unknown: the worst class.
+        3. There is no standard error: None.
+        4. The standard error is 0 but the confidence interval has a length, as for a share of 0 or 1: None.
+        5. The standard error is 0, as for a known total: the best class.
+        6. The class with the coefficient of variation, the standard error divided by the absolute estimate.  The
+           standard error of a share is divided by 1/2 instead, so that a share and its complement have the same class.
         """
         numbers = table.reindex(columns=["estimate", "se", "ci_low", "ci_high", "df"])
         estimate, se, low, high, df = (numbers[c].to_numpy(dtype=float, na_value=np.nan) for c in numbers)

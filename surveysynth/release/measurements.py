@@ -97,8 +97,9 @@ class Measurements:
     def release(self, m: int = 20, *, seed: int | None = None) -> Release:
         """Draw a release of m data sets, from the noisy tables and the public columns only.
 
-        Source: Räisä et al. (2023) for synthesis that takes the noise into account; Reiter & Kinney (2012) for
-        draws without uncertainty from sampling.
+        The model's parameters are drawn given the noisy tables, and differ between draws because of the noise (Räisä et
+        al. 2023).  They do not differ because of sampling: the rule that combines the data sets adds the sampling
+        variance, which is the mean of the design-based variances in the data sets (Reiter & Kinney 2012).
 
         Parameters
         ----------

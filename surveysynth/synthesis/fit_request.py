@@ -357,11 +357,13 @@ def check_rule(
 
 
 def check_debias(synthesizer: Synthesizer | None, mechanism: RecordMechanism, reweighted: bool) -> None:
-    """Raise InputError if draws cannot be corrected for the bias that the mechanism causes (``debias``).
+    """Raise InputError if the bias that the mechanism causes cannot be corrected in the draws (``debias``).
 
-    They can be corrected for a clamp without privacy weights, or for privacy weights that are the inverse map of
-    Lipschitz bounds and were not raised by re-weighting.  The model must have a correction and must not be in the
-    setting of a paper.
+    There are corrections for a clamp and for privacy weights, but not for both together.  The correction for privacy
+    weights computes the weight of any possible record.  So a weight must depend only on the record's risk and on
+    constants, as under the inverse map of Lipschitz bounds.  Re-weighting (``reweighted``) raises weights in another
+    way.  The model must have a correction.  In the setting of a paper (``as_in_paper``) there is none, because the
+    paper has none.
     """
     mechanism.check_debias()
     if reweighted:

@@ -93,8 +93,8 @@ def perturbed_histogram(
     population_total : float
         Public number of population units, to which the equal weights add up.
     bins : int or sequence of float, optional
-        Number of bins of equal length, or their public limits in rising order, from bound to bound.  The default is
-        ceil(sqrt(n)) bins.
+        Number of bins of equal length, or their public limits in increasing order, of which the first and the last are
+        the bounds.  The default is ceil(sqrt(n)) bins.
     m : int
         Number of synthetic data sets, each of n records.
     weight_bound : float, optional
@@ -114,8 +114,8 @@ def perturbed_histogram(
     ------
     InputError
         ``design`` is not a design.  The outcome is not numeric, has missing or infinite values, or has a role in the
-        design.  A number is out of range, or bounds or limits are not in rising order.  Weights differ and there is no
-        ``weight_bound``.
+        design.  A number is out of range, or bounds or limits are not in increasing order.  Weights differ and there is
+        no ``weight_bound``.
     PrivacyError
         Epsilon would exceed the ledger's cap.
 
@@ -168,7 +168,7 @@ def perturbed_histogram(
 
 
 def _check(design: SurveyDesign, outcome: str, population_total: float) -> None:
-    """Raise InputError for anything but a design, a column that can be synthesized, and a population total."""
+    """Raise InputError unless the arguments are a design, a column that can be synthesized, and one public total."""
     if not isinstance(design, SurveyDesign):
         raise InputError(f"perturbed_histogram needs a SurveyDesign, not {type(design).__name__}")
     if not isinstance(outcome, str):
@@ -181,7 +181,9 @@ def _check(design: SurveyDesign, outcome: str, population_total: float) -> None:
 
 
 def _counted(design: SurveyDesign, weight_bound: float | None) -> Floats:
-    """Return what each record adds to its bin: min(survey weight, ``weight_bound``) or, without a bound, 1.
+    """Return the number (n,) that each record adds to the count of its bin.
+
+    It is min(survey weight, ``weight_bound``) or, if ``weight_bound`` is None, 1.
 
     Raise InputError if weights differ and there is no ``weight_bound``.
     """
@@ -282,7 +284,11 @@ def _limits(bounds: Bounds, bins: int | Sequence[float] | None, n: int) -> Float
 
 
 def _rising(numbers: ArrayLike, name: str) -> Floats:
-    """Return two or more rising numbers with a finite range as an array.  Raise InputError for anything else."""
+    """Return ``numbers`` as an array, if they are two or more finite numbers in increasing order.
+
+    Otherwise raise InputError, and also if the difference of the last and the first number overflows.  ``name`` is the
+    name of the argument, for the message.
+    """
     try:
         values = np.array(numbers, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):

@@ -431,7 +431,11 @@ def _levels(design: SurveyDesign, synthesizer: Synthesizer) -> dict[str, list[st
 
 
 def _digest(design: SurveyDesign, synthesizer: Synthesizer, salt: str) -> str:
-    """Return "salt:hash", with a hash of salt and outcomes that does not depend on the order of the records."""
+    """Return the text "salt:hash", by which the historical file is recognized.
+
+    The hash (SHA-256) is of the salt and of the values of each outcome in ascending order, so that it does not depend
+    on the order of the records.
+    """
     values = np.sort(np.column_stack([design.numeric(outcome) for outcome in synthesizer.outcomes]), axis=0)
     return f"{salt}:{hashlib.sha256(salt.encode() + values.tobytes()).hexdigest()}"
 

@@ -15,6 +15,8 @@ from surveysynth.app import forecast as forecast_module
 from surveysynth.app import words
 from surveysynth.app.controls import Entry, plain
 from surveysynth.app.forecast import Forecast
+from surveysynth.app.lacking import on_this_page
+from surveysynth.app.number_text import number_in
 from surveysynth.app.page import ENTRIES, STEPS
 from surveysynth.app.project import Project, totals_in
 from surveysynth.app.steps.file import USES
@@ -285,8 +287,8 @@ def test_one_end_of_the_bounds_declares_nothing():
 @pytest.mark.parametrize(
     ("entry", "answer", "value"),
     [
-        (Entry("privacy.epsilon", "number"), 0, 0), (Entry("privacy.epsilon", "number"), None, None),
-        (Entry("tables.cv_limit", "percent"), 33.3, 0.333), (Entry("survey.unweighted", "yes"), False, None),
+        (Entry("privacy.epsilon", "number"), "0", 0), (Entry("privacy.epsilon", "number"), None, None),
+        (Entry("tables.cv_limit", "percent"), "33.3", 0.333), (Entry("survey.unweighted", "yes"), False, None),
         (Entry("survey.psu", "columns"), ["a", ""], ["a"]), (Entry("survey.weights", "column"), "", None),
         (Entry("survey.replicate_weights", "list"), "a1, a2", ["a1", "a2"]),
     ],
@@ -386,3 +388,76 @@ def test_the_words_that_the_page_asks_for_are_there():
 )  # fmt: skip
 def test_languages(query, accepted, language):
     assert words.language_of(query, accepted) == language
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("20000", 20_000), ("276 536 446", 276_536_446), ("276.536.446", 276_536_446), ("276,536,446", 276_536_446),
+        ("1'000", 1_000), ("2,5", 2.5), ("2.5", 2.5), ("0,005", 0.005), ("1e-10", 1e-10), ("-3", -3), ("", None),
+        (" 7 ", 7), ("1.5e-12", 1.5e-12),
+    ],
+)  # fmt: skip
+def test_numbers_as_people_write_them(text, number):
+    assert number_in(text) == number
+
+
+@pytest.mark.parametrize("text", ["5.000", "6,194", "-1.000"])
+def test_a_number_that_can_mean_two_is_refused(text):
+    with pytest.raises(ss.InputError, match="two numbers"):
+        number_in(text)
+
+
+@pytest.mark.parametrize("text", ["many", "1 2", "1.2.3", "1,000.5.", "--1", "5%"])
+def test_what_is_no_number_is_refused(text):
+    with pytest.raises(ss.InputError, match="write a number"):
+        number_in(text)
+
+
+def test_numbers_that_are_codes_stand_as_categories(project):
+    answered(project)
+    project.set(ME, strata=None)
+    project.use(ME, "stratum", "codes")
+    assert saved(project)["model"]["formula"] == "income ~ region + sex + C(stratum)"
+    again = Project(project.path)
+    assert again.codes == {"stratum"} and not again.fixed
+    again.use(ME, "stratum", "public")
+    assert saved(again)["model"]["formula"] == "income ~ region + sex + stratum"
+
+
+def test_public_totals_that_do_not_add_up_are_refused_where_they_are_written(project):
+    answered(project)
+    with pytest.raises(ss.InputError, match="add up to 3,000"):
+        project.set_totals(ME, "sex", "f = 2000\nm = 1000")
+    with pytest.raises(ss.InputError, match="every level"):
+        project.set_totals(ME, "sex", "f = 4000")
+    assert "population_totals" not in saved(project)["privacy"]
+
+
+def test_a_check_finds_what_would_stop_the_release(project):
+    answered(project)
+    project.declare(ME, "tenure", {"levels": ["own", "tenant"]})
+    work = Work()
+    work.check(project.plan)
+    finished(work)
+    assert "tenure" in work.fault("check", project.text)
+    project.set(ME, title="Another")
+    assert work.fault("check", project.text) == ""  # the fault was of an earlier plan
+
+
+def test_a_release_in_the_folder_is_taken_up_again(project):
+    answered(project)
+    project.use(ME, "tenure", "out")
+    project.plan.write(project.plan.release(), project.plan.place())
+    work = Work()
+    work.adopt(project.plan)
+    finished(work)
+    work.compare()
+    finished(work)
+    assert not work.faults and "compare" in work.found
+
+
+def test_messages_name_the_questions_of_the_page():
+    english = words.Words("en")
+    text = on_this_page("declare missing = 'category' in [outcomes.income]; --overwrite replaces a release", english)
+    assert text == "declare 'Missing values are an answer of their own'; 'Replace the release that is in the folder'"

@@ -95,9 +95,10 @@ class Replicates(ABC):
         """Return the factors (n, stop - start) by which replicates ``start`` to ``stop - 1`` multiply the weights."""
 
     def multiplicand(self, weights: Floats) -> Floats:
-        """Return the numbers (n,) that give the replicate weights when they are multiplied by the factors.
+        """Return the array (n,) that gives the replicate weights if it is multiplied by the factors of a replicate.
 
-        They are the weights of the design, here the argument ``weights``.
+        It is ``weights``, the weights of the design, unless a file has replicate weights other than 0 for a record of
+        weight 0.  Such a record needs another number (:class:`.given.GivenReplicates`).
         """
         return weights
 

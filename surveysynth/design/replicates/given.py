@@ -49,10 +49,10 @@ class GivenReplicates(Replicates):
         return self._block(slice(start, stop), slice(None)).T / self._divisors[:, None]
 
     def multiplicand(self, weights: Floats) -> Floats:
-        """Return the numbers (n,) that give the replicate weights when they are multiplied by the factors.
+        """Return the array (n,) that gives the replicate weights if it is multiplied by the factors of a replicate.
 
-        They are the weights of the design, with one exception: the number is 1 for a record that has weight 0 and, in
-        some replicate, another weight.
+        It is ``weights``, the weights of the design, but 1 for a record of weight 0 that has another weight in some
+        replicate.  The factors of this record are its replicate weights.
         """
         return np.where(self._alone, 1.0, weights) if self._alone.any() else weights
 

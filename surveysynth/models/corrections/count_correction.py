@@ -170,12 +170,12 @@ class _Theta:
         return log(self.a) if self.a > 0 else -inf
 
     def flat(self) -> Floats:
-        """Return the coordinates b, u, c and log sigma as one array."""
+        """Return the coordinates as one array: b; u, unless the model is Poisson; c and log sigma, unless c is None."""
         u = [log1p(self.a * self.mean)] if self.dispersed else []
         return np.concatenate([self.b, u, [] if self.sigma is None else [*np.asarray(self.c), log(self.sigma)]])
 
     def at(self, x: Floats) -> _Theta:
-        """Return the parameters whose coordinates (b, u, c, log sigma) are ``x``."""
+        """Return the parameters with the coordinates ``x``, which are in the order of :meth:`flat`."""
         K, rest = len(self.b), x[len(self.b) + self.dispersed :]
         a = max(float(np.expm1(x[K])), POISSON) / self.mean if self.dispersed else 0.0
         if self.sigma is None:
@@ -378,9 +378,11 @@ def _directions(dim: int, draws: int) -> Floats:
 
 
 def _counts_of_rows(mu: Floats, phi: float) -> tuple[Floats, Floats]:
-    """Represent the negative binomial counts of G predictor rows with means ``mu`` by few counts.
+    """Represent the negative binomial distribution in each of G predictor rows by NODES counts.
 
-    Returns the counts (G, NODES) and their probabilities (G, NODES).
+    The distributions have the means ``mu`` (G,) and the dispersion ``phi``.  Returns two arrays (G, NODES): the counts,
+    and their probabilities, which add up to 1 in each row.  Large counts need not be whole numbers, because each of
+    them represents a range of counts (see "Expectations" above).
     """
     sd = np.sqrt(mu + mu**2 / phi)
     low = np.maximum(np.floor(mu - sqrt(3 * FAR) * sd), 0)

@@ -138,13 +138,15 @@ def sums(key: Codes, values: Floats, size: int) -> Floats:
 
 
 def points(count: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """Replace weighted counts by a few weighted points that give the same weighted sums of smooth functions.
+    """Replace n counts with weights by fewer points with weights, so that sums of smooth functions do not change.
 
-    Returns the points and their weights.  The functions must be analytic for v > 0.  Counts below SMALL are not
-    replaced.  Larger counts are grouped by octave (a factor of 2).  If an octave has more than POINTS distinct counts,
-    a Gauss quadrature with POINTS nodes replaces these counts.  The nearest singularity, v = 0, is three half-widths
-    from the centre of the octave.  Therefore the error of m points is of the order (3 + sqrt 8)^-2m, which is 5e-16 for
-    m = 10.
+    Returns two arrays of the same length: the points v_j and their weights a_j.  For a function f(v) that is analytic
+    for v > 0, such as rise(v), sum_j a_j f(v_j) equals sum_i weight_i f(count_i) up to rounding.
+
+    Counts below SMALL are not replaced.  Larger counts are divided into octaves (intervals from 2^k to 2^(k + 1)).  If
+    an octave has more than POINTS distinct counts, the nodes of a Gauss quadrature replace them.  The nearest
+    singularity, v = 0, is three half-widths from the centre of the octave.  Therefore the error of m nodes is of the
+    order (3 + sqrt 8)^-2m, which is 5e-16 for m = POINTS = 10.
     """
     v, number = np.unique(count, return_inverse=True)
     weight = sums(number, weight, len(v))

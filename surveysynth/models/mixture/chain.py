@@ -1,4 +1,4 @@
-"""Chains of a mixture: random starts, the run of a chain, and a normal approximation for the odds of a zero."""
+"""Markov chains of a mixture: random starts, the run of a chain, and a normal approximation for the odds of a zero."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ def run_chain(
 
 
 def start(kernel: KernelRecords, K: int, rng: np.random.Generator) -> State:
-    """Return a random start of a chain: regressions with equal slopes, and with intercepts through K random records."""
+    """Return a random start of a chain: K parallel regressions of y, each through a record that is drawn at random.
+
+    The slopes are from a ridge regression on all records.  Each record is in the component with the nearest regression.
+    """
     x, n, R = kernel.x[kernel.row], kernel.y.size, kernel.x.shape[1]
     b = ridge(x, kernel.y, kernel.alpha)
     residual = kernel.y - x @ b

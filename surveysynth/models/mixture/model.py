@@ -351,10 +351,11 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         return out
 
     def _distribution(self, records: MixtureRecords, draws: Draws, selected: Codes) -> Floats:
-        """Return statistics of the distribution of synthetic data for each selected draw: (draws, statistics).
+        """Return expected statistics of the synthetic data under each selected draw: (draws, statistics).
 
-        The statistics are, for each of several quantiles of the file, the share of records whose outcome is not zero
-        and is below the quantile; then the share of zeros; then the mean log weight.
+        The statistics are, in this order: for each of several quantiles of the file's outcomes other than 0, the share
+        of synthetic outcomes that are not 0 and below this quantile; the share of zeros, if zeros are modelled; the
+        mean log weight, if the weight is modelled.
         """
         size = np.bincount(records.row, minlength=len(records.X)) / len(records.row)
         points = np.quantile(records.y[~records.zero], QUANTILES)

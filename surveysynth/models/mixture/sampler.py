@@ -357,10 +357,11 @@ def _draw_sd(
 
 @compiled
 def _sd_log_density(log_sd: float, weight: float, squares: float, least: float) -> float:
-    """Return the log density of a log residual standard deviation, given coefficients and components of records.
+    """Return the log posterior density, up to a constant, of log sd in one regression of a mixture.
 
-    This is the first factor of the target, a mixture with known components, without the remainder.  ``weight`` is the
-    sum of the records' weights v in the regression, and ``squares`` is their weighted sum of squared residuals.
+    sd is the residual standard deviation, and at least ``least``.  The coefficients and the components of the records
+    are given.  ``weight`` is sum_i v_i over the records i of the regression, where v_i is the weight of the record, and
+    ``squares`` is sum_i v_i (residual_i)^2.  The remainder of the target is not included.
     """
     prior = _log_prior_of_scale(log_sd, least)
     return prior if prior == -np.inf else prior - weight * log_sd - squares / 2 * np.exp(-2 * log_sd)

@@ -39,7 +39,7 @@ NEWTON_STEPS = 20  # steps to the mode of the effects, which defines the coordin
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class GroupedCounts:
-    """The sums of privacy weights alpha on which the likelihood of shares and effects depends.
+    """Sums of the privacy weights alpha, which determine the likelihood of shares and effects.
 
     Attributes
     ----------
@@ -110,7 +110,8 @@ def sample_with_effects(counts: GroupedCounts, sampler: Sampler) -> SharesDraws:
 def _stan_data(counts: GroupedCounts) -> dict[str, object]:
     """Return the data of ``stan/categories.stan``.
 
-    The sums of privacy weights define the posterior.  All other data only define the coordinates of the sampler.
+    The sums of privacy weights in ``counts`` determine the posterior.  All other data only determine the coordinates in
+    which the sampler moves.
     """
     (G, K), C, by_cell = counts.cell.shape, len(counts.group), counts.pair.T.tocsr()
     H = 0 if counts.parent is None else int(counts.parent.max()) + 1
@@ -177,9 +178,11 @@ def _sums(x: Floats, parent: Codes) -> Floats:
 
 
 def _spread(information: Floats) -> float:
-    """Return an approximate standard error of sigma, the standard deviation of effects.
+    """Return the unit in which the sampler measures sigma: roughly, how large sigma is if the data show no effects.
 
-    Near 0, the Fisher information of sigma^2 is sum I^2 / 2, where I is the ``information`` on each effect.
+    An effect has the variance sigma^2 / 2.  If sigma is near 0, the Fisher information on this variance is sum I^2 / 2,
+    where I is the ``information`` on each effect.  So its standard error is (2 / sum I^2)^(1/2), and sigma is of the
+    order (sum I^2)^(-1/4).  The unit is at most 1, the scale of the half-normal prior of sigma.
     """
     return min(1.0, 0.5 * (4 / max(float((information**2).sum()), 1e-9)) ** 0.25)
 

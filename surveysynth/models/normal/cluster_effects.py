@@ -34,7 +34,7 @@ BLOCK = 4_000_000  # numbers in a block of draws
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class GroupedStatistics:
-    """The sums over records on which the likelihood with effects of PSUs or strata (groups) depends.
+    """Sums over the records, which determine the likelihood with effects of groups (PSUs or strata).
 
     Attributes
     ----------
@@ -43,7 +43,8 @@ class GroupedStatistics:
     a : float array (C,)
         Sums of the privacy weights alpha over the records of each group.
     s, t : float arrays (C, K), (C, D)
-        Sums of alpha x and of alpha Y over the records of each group, with predictors x and modelled values Y.
+        Sums of alpha x and of alpha Y over the records of each group.  x are the predictors, and Y are the outcomes on
+        their working scales and, unless the weight is public, log(w / mean w).
     parent : int array (C,) or None
         Stratum of each group, if there are two levels.
     """
@@ -56,7 +57,9 @@ class GroupedStatistics:
 
 
 def grouped_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, groups: Groups) -> GroupedStatistics:
-    """Compute the sums over the records of each group (PSU or stratum), in O(n D + C K) memory.
+    """Compute sum alpha_i, sum alpha_i x_i and sum alpha_i Y_i over the records i of each group (PSU or stratum).
+
+    The sufficient statistics of all records together are computed as well.  The memory is O(n D + C K).
 
     Parameters
     ----------
@@ -65,7 +68,7 @@ def grouped_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, grou
     pattern : int array (n,)
         Row of ``X`` of each record.
     Y : float array (n, D)
-        Values on the working scale.
+        Outcomes on their working scales and, unless the weight is public, log(w / mean w).
     alpha : float array (n,)
         Privacy weights.
     groups : Groups

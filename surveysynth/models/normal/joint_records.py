@@ -57,9 +57,14 @@ class JointPublic(Public):
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class JointRecords(Records, JointPublic):
-    """Confidential records of FBS and FBP, with their public data.
+    """The n confidential records to which FBS or FBP is fitted, with the public data of these records.
 
-    ``y`` (n, d) are the numeric outcomes on their working scales.
+    Attributes
+    ----------
+    y : float array (n, d)
+        The d numeric outcomes on their working scales, such as log income.
+    categories : Categories or None
+        Public cell and confidential category of each record.  None if there are no categorical outcomes.
     """
 
     categories: Categories | None = field(default=None, metadata=EACH)

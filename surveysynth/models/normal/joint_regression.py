@@ -161,9 +161,10 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return "; ".join(dict.fromkeys(t.describe() for t in self.transforms()))
 
     def pilot(self) -> Self | None:
-        """Return the same model with the flat prior, a quick first fit that starts the tuning of privacy weights.
+        """Return the same model with the flat prior, whose fit to numeric outcomes is quick: it needs no Markov chains.
 
-        If this model already has the flat prior, return None.
+        The search for the scale c1 of the privacy weights starts from the scale that suits this model.  Return None if
+        the model already has the flat prior.
         """
         return None if self.prior == "flat" else replace(self, prior="flat")
 
@@ -334,7 +335,10 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
 
     @abstractmethod
     def _sample(self, records: J, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Draws:
-        """Draw coefficients B and residual covariance Sigma by Markov chains, given the sums A, R, Z0 and S0."""
+        """Draw coefficients B and residual covariance Sigma by Markov chains.
+
+        A, R, Z0 and S0 are the statistics in the module's docstring.
+        """
 
     @abstractmethod
     def _sample_censored(self, records: J, distinct: dict[str, Any], pilot: Pilot, sampler: Sampler) -> Draws:
@@ -375,9 +379,11 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return self.log_likelihood(records, after - before, draws)
 
     def log_likelihood(self, records: J, alpha: Floats, draws: Draws) -> Floats:
-        """Return the log pseudo likelihood in each of S draws: sum_i alpha_i log p(record i | draw).
+        """Return the log pseudo likelihood of the records in each of S draws: (S,).
 
-        The privacy weights alpha (n,) may be negative, unless effects of PSUs are integrated out.
+        Unless effects of PSUs are integrated out, it is sum_i alpha_i log p(record i | draw), which is linear in the
+        privacy weights alpha (n,).  Then alpha can also be the difference of two sets of weights, with negative
+        numbers, and the result is the difference of the two log pseudo likelihoods.
         """
         B, L = draws.values["B"], draws.values["L"]
         base = np.full(len(B), alpha @ self.log_base(records, records.Y))

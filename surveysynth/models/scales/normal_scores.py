@@ -281,8 +281,8 @@ class NormalScores:
     def save(self, path: str | Path) -> None:
         """Write the normal scores to a JSON file that only its owner can read (mode 0600).
 
-        The file has the knots and the other arguments of the class, but no records.  It may be published, if the knots
-        come from a public file or are quantiles that the agency would publish.
+        The file has the knots and the other arguments of the class, but no records.  It may be published if the knots
+        come from a public file, or if the agency would publish these quantiles of the historical file.
 
         Parameters
         ----------

@@ -610,9 +610,10 @@ def _expenses(given: object) -> list[Expense]:
 
 
 def _refuse_unnamed(whole: Spent, parts: Sequence[Expense]) -> None:
-    """Refuse a release with an epsilon above the sum of its listed expenses (PrivacyError).
+    """Raise PrivacyError for a release with an epsilon above the sum of its listed expenses: some are not listed.
 
-    Also refuse it if only one of the two, epsilon or sum, is None.  A release without listed expenses is not checked.
+    The error is also raised if the epsilon is None and the sum is not, or the reverse.  A release that lists no
+    expenses is not checked.
     """
     if not parts:
         return
@@ -629,9 +630,10 @@ def _refuse_unnamed(whole: Spent, parts: Sequence[Expense]) -> None:
 
 
 def _added(own: Iterable[Line], whole: Spent, parts: Sequence[Expense]) -> Spent:
-    """Return the epsilons that a release adds to the survey's sums.
+    """Return the epsilons that the entry of a release adds to the sums of the survey.
 
-    Expenses of the release that an earlier entry lists are not added again.  Raise InputError if earlier entries list
+    They are ``whole``, the epsilons of the release, unless earlier entries in ``own``, the survey's lines, list some of
+    its expenses ``parts``.  Then they are the sums over the other expenses.  Raise InputError if earlier entries list
     all expenses.
     """
     entries = [line for line in own if isinstance(line, Entry)]

@@ -282,7 +282,10 @@ def _split(text: bytes) -> tuple[bytes, str]:
 
 
 def _json(line: bytes) -> Any:
-    """Return the JSON value of a line, with each number with a decimal point as ``Decimal``; None if it is no JSON."""
+    """Return the JSON value of a line, or None if the line is not JSON.
+
+    Numbers with a decimal point or an exponent become ``Decimal``, so that sums of epsilons are exact.
+    """
 
     def refuse(name: str) -> None:
         raise ValueError

@@ -66,10 +66,16 @@ def verdicts(cells: Cells) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Read:
-    """What an intruder reads from one part of a release: a noisy table, all tables, or synthetic files.
+    """The statistics that an intruder computes from one part of the release, in all games.
 
-    ``inside`` and ``outside`` are statistics (games, statistics) in games with and without the planted record.
-    ``share`` is the share of epsilon that the part spends.
+    Attributes
+    ----------
+    part : str
+        Name of a noisy table, "all tables", or "files" (synthetic files).
+    share : float
+        Epsilon of the part, divided by the epsilon of all tables together.
+    inside, outside : float arrays (games, statistics)
+        The statistics in the games with the planted record, and in the games without it.
     """
 
     part: str
@@ -161,9 +167,10 @@ def describe(table: pd.DataFrame, cells: Cells) -> str:
 
 
 def _figure(table: pd.DataFrame, path: Path) -> Path:
-    """Draw the empirical epsilons and their lower limits, divided by the stated epsilons.
+    """Write a figure of the empirical epsilons and their lower confidence limits, and return its path.
 
-    The vertical axis has one position for each combination of planted record, epsilon and part of a release.
+    The horizontal axis shows both, divided by the stated epsilons.  The vertical axis has one position for each
+    combination of a planted record, an epsilon and a part of the release (:class:`Read`).
     """
     from matplotlib.figure import Figure  # not pyplot, which would choose a window system for the whole process
 

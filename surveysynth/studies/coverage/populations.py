@@ -336,8 +336,8 @@ def adults() -> RealPopulation:
     """A year's pay of 30,000 persons of 16 years or more, half of whom have no pay.
 
     They are resampled from approximately 11,500 persons of eusilc.  Positive pay is set to at least 100 and at most
-    200,000 euros.  Samples are simple random samples within strata.  The weight is public, because a mixture does not
-    model it.
+    200,000 euros.  Samples are simple random samples within strata.  So the weight depends only on the stratum, which
+    is a public predictor, and the weight is public, too.
 
     Raises
     ------
@@ -417,7 +417,7 @@ POPULATIONS: dict[StudyPopulation, Callable[[], RealPopulation]] = {
 
 
 def population(name: StudyPopulation) -> RealPopulation:
-    """Return one of the package's populations by its name.
+    """Return the population of this name, one of the keys of ``POPULATIONS``, such as "workers".
 
     Raises
     ------
@@ -431,9 +431,9 @@ def population(name: StudyPopulation) -> RealPopulation:
 def own(
     frame: pd.DataFrame, formula: str, *, bounds: tuple[float, float], strata: str, size: str, psu: str | None = None
 ) -> RealPopulation:
-    """Make a population of the user's own file, whose outcome is an amount.
+    """Make a population from the user's own file, whose outcome is an amount.
 
-    The results are not for publication, as they are exact facts about this file.
+    Results of a study with this population are not for publication, because they contain true values of the file.
 
     Raises
     ------
