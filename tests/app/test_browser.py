@@ -194,7 +194,7 @@ def test_the_whole_way(browser, served):
         looked_at(tab, step)
     go(tab, "budget")
     tab.wait_for_selector("svg.bar")
-    cells = tab.locator(".bars tr").count()
+    cells = tab.locator(".bars tbody tr").count()
     assert cells == 9  # four levels and all, counts and means; the count of all is public
     tab.focus("#budget-")
     tab.keyboard.press("ArrowRight")  # the slider by keyboard, from 3 to 5
