@@ -20,8 +20,8 @@ from notebooks import ROOT, executed, run
 SITE = ROOT / "docs" / "site"
 BUILD = ROOT / "docs" / "_build"
 AS_THEY_ARE = (
-    "*.md", "LICENSE", "CITATION.cff", "docs/*.md", "docs/decisions/*.md", "docs/*.png", "docs/app/*.png", "vignettes/*.py",
-    "benchmarks/*/*.*", "replication/README.md", "r_bridge/README.md", "r_bridge/vignettes/*.png",
+    "*.md", "LICENSE", "CITATION.cff", "docs/*.md", "docs/decisions/*.md", "docs/*.png", "docs/app/*.png",
+    "vignettes/*.py", "benchmarks/*/*.*", "replication/README.md", "r_bridge/README.md", "r_bridge/vignettes/*.png",
 )  # fmt: skip
 PROGRAMS = {"conf.py", "make_site.py", "notebooks.py", "settings.py"}
 HELP = """
