@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -264,3 +265,88 @@ def test_missing_answers_leave_the_variance_of_the_file_as_it_is(of_variance) ->
     both = cells.merge(own, on=["sex", "category"], suffixes=("", "_own"))
     assert len(both) == len(cells) == 9
     assert both["se"].to_numpy() == pytest.approx(both["se_own"].to_numpy())
+
+
+CODED = {  # how a file writes two answers, the levels that are declared for them, and whether some did not answer
+    "floats for codes": ({"0": 0.0, "1": 1.0}, [0, 1], True),
+    "floats, and texts declared": ({"0": 0.0, "1": 1.0}, ["0", "1"], True),
+    "codes": ({"0": 0, "1": 1}, [0, 1], False),
+    "codes, and texts declared": ({"0": 0, "1": 1}, ["0", "1"], False),
+    "floats, all there": ({"0": 0.0, "1": 1.0}, [0, 1], False),
+    "halves": ({"0": 1.0, "1": 1.5}, [1, 1.5], True),
+    "truth values": ({"0": False, "1": True}, [False, True], True),
+    "truth values, and texts declared": ({"0": False, "1": True}, ["False", "True"], False),
+}  # fmt: skip
+
+CELLS = "sex", ("sex", "ill")
+
+
+def _with_answers(written: dict[str, object], levels: list[object], missing: bool):
+    """A file of 300 persons of whom 30% have the answer "1", which is written in it as ``written`` says."""
+    rng, n = np.random.default_rng(7), 300
+    said = pd.Series(np.where(rng.random(n) < 0.3, "1", "0")).map(written)
+    frame = pd.DataFrame({
+        "sex": rng.choice(["f", "m"], n), "pay": np.round(rng.gamma(4, 500, n)), "w": rng.uniform(5, 15, n),
+        "ill": said.where(rng.random(n) > 0.1) if missing else said,
+    })  # fmt: skip
+    design = ss.SurveyDesign(frame, weights="w")
+    outcomes = {
+        "ill": ss.Outcome(levels=levels, missing="category" if missing else None),
+        "pay": ss.Outcome(bounds=(0, 10_000)),
+    }
+    formulas = ["pay ~ sex", "C(ill) ~ sex"]
+    return design, ss.synthesize(design, formulas, epsilon=50, weight="public", seed=1, outcomes=outcomes)
+
+
+@cache
+def _with_texts(missing: bool):
+    """The file with the answers as texts, its release, and the comparison of both by each kind of cell."""
+    design, release = _with_answers({"0": "0", "1": "1"}, ["0", "1"], missing)
+    return design, release, [ss.compare(design, release, by=by) for by in CELLS]
+
+
+def _assert_alike(design: ss.SurveyDesign, release: ss.Release, missing: bool) -> None:
+    for by, wanted in zip(CELLS, _with_texts(missing)[2], strict=True):
+        found = ss.compare(design, release, by=by)
+        pd.testing.assert_frame_equal(found.pmse, wanted.pmse, rtol=1e-9)
+        pd.testing.assert_frame_equal(found.joint, wanted.joint, rtol=1e-9)
+        numbers = wanted.cells.select_dtypes("number").columns
+        assert found.cells[["estimate", "estimate_release"]].notna().all(axis=None)
+        pd.testing.assert_frame_equal(found.cells[numbers], wanted.cells[numbers], rtol=1e-9)
+        assert found.findings == wanted.findings
+
+
+@pytest.mark.parametrize("coded", CODED.values(), ids=CODED)
+def test_a_file_of_codes_compares_as_the_same_file_of_texts(coded) -> None:
+    _assert_alike(*_with_answers(*coded), missing=coded[2])
+
+
+def test_a_file_of_codes_compares_so_with_a_release_that_was_read(tmp_path: Path) -> None:
+    design, release = _with_answers({"0": 0.0, "1": 1.0}, [0, 1], missing=True)
+    release.write(tmp_path / "release")
+    _assert_alike(design, ss.read_release(tmp_path / "release"), missing=True)
+
+
+@pytest.mark.parametrize("coded", CODED.values(), ids=CODED)
+def test_who_knows_a_code_finds_the_records_that_who_knows_the_text_finds(coded) -> None:
+    texts, codes = _with_texts(coded[2]), _with_answers(*coded)
+    filled = texts[0].frame.fillna({"ill": "missing"})
+    for measure in (ss.identification_risk, ss.attribute_risk, ss.match_risk):
+        wanted = measure(filled, texts[1], known=["sex", "ill"], value="pay")
+        found = measure(codes[0], codes[1], known=["sex", "ill"], value="pay")
+        assert wanted.max() > 0
+        pd.testing.assert_series_equal(found, wanted)
+
+
+def test_a_public_column_of_codes_has_the_labels_of_the_release() -> None:
+    rng, n = np.random.default_rng(8), 400
+    frame = pd.DataFrame({"region": rng.choice(["1", "2"], n), "pay": rng.gamma(4, 500, n), "w": 10.0})
+    design = ss.SurveyDesign(frame, weights="w")
+    release = ss.synthesize(
+        design, "pay ~ region", epsilon=50, weight="public", seed=1, outcomes={"pay": ss.Outcome(bounds=(0, 10_000))}
+    )
+    floats = ss.SurveyDesign(frame.assign(region=frame["region"].astype(float)), weights="w")
+    wanted, found = (ss.compare(file, release) for file in (design, floats))
+    pd.testing.assert_frame_equal(found.cells, wanted.cells)
+    pd.testing.assert_frame_equal(found.pmse, wanted.pmse)
+    pd.testing.assert_frame_equal(found.joint, wanted.joint)

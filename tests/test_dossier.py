@@ -183,6 +183,22 @@ def test_an_intruder_may_know_synthesized_categories_too(design: ss.SurveyDesign
 
 
 @pytest.mark.slow
+def test_codes_that_may_be_missing_are_known_to_an_intruder_as_their_texts_are(tmp_path: Path) -> None:
+    """In the file codes are 0.0 and 1.0, for some are missing; in the release they are 0, 1 and "missing"."""
+    rng, n = np.random.default_rng(4), 300
+    frame = pd.DataFrame({
+        "sex": rng.choice(["f", "m"], n), "pay": np.round(rng.gamma(4, 500, n)), "w": 10.0,
+        "ill": np.where(rng.random(n) < 0.1, np.nan, (rng.random(n) < 0.3).astype(float)),
+    })  # fmt: skip
+    schema = {"ill": ss.Outcome(levels=[0, 1], missing="category"), "pay": ss.Outcome(bounds=(0, 10_000))}
+    file = ss.SurveyDesign(frame, weights="w")
+    release = ss.synthesize(file, ["pay ~ sex", "C(ill) ~ sex"], epsilon=50, weight="public", seed=1, outcomes=schema)
+    release.write(tmp_path / "release")
+    said = text_of(ss.dossier(tmp_path / "release", file, tmp_path / "signed"))
+    assert "match, ill known too" in said and "times the expected one" not in said.split("The guarantee")[0]
+
+
+@pytest.mark.slow
 def test_a_ledger_without_the_release_stands_out(design: ss.SurveyDesign, folder: Path, tmp_path: Path) -> None:
     other = ss.Ledger(tmp_path / "other.jsonl", "workers", 100, create=True)
     made = ss.dossier(folder / "release", design, tmp_path / "signed", ledger=other)

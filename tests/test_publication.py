@@ -33,7 +33,7 @@ from surveysynth.publication.datapackage import _contributor
 from surveysynth.publication.document import Facts, document
 from surveysynth.publication.dossier_page import TAGGED, pdf
 from surveysynth.publication.figures.domains import SERIES, dot_plot
-from surveysynth.publication.footnotes import most_guessed, protected
+from surveysynth.publication.footnotes import error_to_expect, most_guessed, protected
 from surveysynth.publication.latex import latex
 from surveysynth.publication.markdown import markdown
 from surveysynth.publication.names import percentile
@@ -487,6 +487,20 @@ def test_the_middle_error_is_that_of_the_table(release):
     said = doc(release, ["field", "gender"]).protected[2]
     assert f"half of the {len(cv)} estimates" in said and f"at most {math.ceil(100 * cv.median())}%" in said
     assert f"Rated “low reliability”: {(cv >= 0.2).sum()} of {len(cv)}." in said
+
+
+def test_small_shares_above_the_limit_are_told_beside_their_rating(release):
+    """A share of 1% with a standard error of half a point has a CV of 50%, and that of its complement is below 1%."""
+    table = pd.DataFrame({
+        "statistic": ["proportion", "proportion", "mean", "proportion"], "estimate": [0.01, 0.99, 50.0, 0.2],
+        "se": [0.005, 0.005, 20.0, 0.12], "df": 50.0, "ci_low": [0.0, 0.98, 10.0, 0.0],
+        "ci_high": [0.02, 1.0, 90.0, 0.5], "flag": ["CV above 30%", "", "a; CV above 30%", "CV above 30%"],
+    })  # fmt: skip
+    said = error_to_expect(table, release.privacy, symbols_of("uk"), Wording())
+    assert "Rated “low reliability”: 2 of 4. Small shares that are not among them" in said
+    assert "more than 30% of the estimate: 1. A share is rated by its standard error in percentage points" in said
+    unflagged = error_to_expect(table.assign(flag=""), release.privacy, symbols_of("uk"), Wording())
+    assert unflagged.endswith("Rated “low reliability”: 2 of 4.")
 
 
 def test_what_is_wrong_with_a_release_is_said_first(release):

@@ -10,6 +10,7 @@ from decimal import ROUND_FLOOR, Decimal
 import numpy as np
 import pandas as pd
 
+from ..estimation.quantities import SHARES
 from ..privacy.report import PrivacyReport
 from .quality import Symbols
 from .wording import Wording
@@ -74,7 +75,8 @@ def unprotected(columns: Sequence[str], records: int, words: Wording) -> str:
 def error_to_expect(table: pd.DataFrame, report: PrivacyReport, symbols: Symbols, words: Wording) -> str:
     """Write the sentence on the error to expect in the estimates of a table.
 
-    It has the median coefficient of variation, and the number of estimates in the worst quality class.
+    It has the median coefficient of variation, and the number of estimates in the worst quality class.  If shares are
+    flagged for their coefficient of variation but are not in this class, another sentence says why.
     """
     if report.little_left:
         return words("error.little_left")
@@ -84,10 +86,19 @@ def error_to_expect(table: pd.DataFrame, report: PrivacyReport, symbols: Symbols
     cv = cv[~np.isnan(cv)]
     if cv.size == 0:
         return words("error.none")
-    worst = sum(found is symbols.worst for found in symbols.ratings(table))
+    worst = np.array([found is symbols.worst for found in symbols.ratings(table)])
     percent = math.ceil(100 * np.median(cv))
     rating = words(f"quality.{symbols.worst.name}")
-    return words("error.sound", count=f"{cv.size:,}", percent=percent, unreliable=f"{worst:,}", rating=rating)
+    said = words("error.sound", count=f"{cv.size:,}", percent=percent, unreliable=f"{worst.sum():,}", rating=rating)
+    limits = [_limit(flags) for flags in table["flag"][table["statistic"].isin(SHARES).to_numpy() & ~worst]]
+    shares = [limit for limit in limits if limit]
+    return f"{said} {words('error.small_shares', shares=f'{len(shares):,}', limit=shares[0])}" if shares else said
+
+
+def _limit(flags: object) -> str:
+    """Return the limit in the flag of a large coefficient of variation, such as "30%"; an empty text without it."""
+    found = (FLAGS["cv"].fullmatch(flag) for flag in str(flags).split("; "))
+    return next((each["limit"] for each in found if each), "")
 
 
 def suppressed(table: pd.DataFrame, words: Wording) -> str:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, norm, rankdata
 
 from ..design.discrete import is_label
-from ..design.recode import MISSING
+from ..design.recode import as_text
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..estimation import estimate
@@ -25,6 +25,7 @@ from ..estimation.tables import QUANTITY, TOTAL
 from ..publication.names import percentile, quantity
 from ..storage import private_folder
 from ..validation import as_list
+from .labels import labelled
 from .release import Release
 from .source import PAIR, evenly
 from .suppression import MODELLED
@@ -354,6 +355,7 @@ def compare(
             "compare(design, release): the confidential file as a SurveyDesign, and its release"
         )
     names = release.table_predictors() if by is None else as_list(by)
+    design = _with_labels(design, release)
     known = {name: how for name, how in release.derived.items() if how is not None and name not in design.columns}
     design = design.assign(**known) if known else design
     lacking = [name for name in (*names, *release.predictors, *release.outcomes) if name not in design.columns]
@@ -362,7 +364,6 @@ def compare(
             f"the file has no column {', '.join(map(repr, dict.fromkeys(lacking)))}, which the release has: is it the "
             "file that it was made from?"
         )
-    design = _with_missing_answers(design, release)
     theirs = release.tables(names, statistic=statistic, quantiles=quantiles, poverty_line=poverty_line)
     asked = theirs[["outcome", "statistic"]].drop_duplicates().itertuples(index=False)
     own = pd.concat([
@@ -378,18 +379,15 @@ def compare(
     return _comparison(release, names, _cells(own, theirs, names), *sides, int(missing.sum()), sampled)
 
 
-def _with_missing_answers(design: SurveyDesign, release: Release) -> SurveyDesign:
-    """Return the file with the answer "missing" where a categorical outcome is missing and the release has this answer.
+def _with_labels(design: SurveyDesign, release: Release) -> SurveyDesign:
+    """Return the file with the labels of the release, and with the answer "missing" if the release has it.
 
     Shares of the file then have the same denominator as shares of the release.  Weights, replicate weights,
     calibrations and joint inclusion probabilities stay those of the file.
     """
-    answers = {}
-    for name in release.categorical:
-        column = design.column(name)
-        if column.isna().any() and MISSING in set(release.datasets[0].column(name).unique()):
-            answers[name] = column.astype(object).where(column.notna(), MISSING)
-    return design._with(_frame=design.frame.assign(**answers), _scan=None) if answers else design
+    names = dict.fromkeys(name for name in (*release.categorical, *release.predictors) if name in design.columns)
+    labels = labelled(design, release, names)
+    return design._with(_frame=design.frame.assign(**labels), _scan=None) if labels else design
 
 
 def _comparison(
@@ -479,6 +477,7 @@ def _sides(design: SurveyDesign, release: Release) -> tuple[_Side, list[_Side]]:
     """Return the records to compare, from the file and from each data set: a positive weight, no missing outcome.
 
     If the file or a data set has more than ``LARGEST_SAMPLE`` records, a random sample of its records is returned.
+    Outcomes that are categories are texts even if their levels are numbers.
     """
     name, rng = _weight_in(release), np.random.default_rng(0)
 
@@ -492,7 +491,9 @@ def _sides(design: SurveyDesign, release: Release) -> tuple[_Side, list[_Side]]:
             codes = [pd.factorize(frame[name].iloc[there], sort=True)[0] for name in release.predictors]
             there = there[np.lexsort(codes)] if codes else there
             there = there[evenly(LARGEST_SAMPLE, len(there))] if len(there) > LARGEST_SAMPLE else there
-        return _Side(frame.iloc[there].reset_index(drop=True), survey.weights[there] / survey.weights[there].sum())
+        frame = frame.iloc[there].reset_index(drop=True)
+        texts = {label: as_text(frame[label]) for label in release.categorical if not is_label(frame[label])}
+        return _Side(frame.assign(**texts), survey.weights[there] / survey.weights[there].sum())
 
     return side(design), [side(data) for data in release.datasets]
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ..design.columns import codes, listing, numeric
 from ..design.discrete import is_label
 from ..design.read import read_frame
+from ..design.recode import as_text
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..privacy.neighbourhoods import (
@@ -34,6 +35,7 @@ from ..privacy.neighbourhoods import (
     sizes,
 )
 from ..validation import as_list, rows, truth
+from .labels import labelled
 from .release import Release, read_release
 
 Floats = NDArray[np.float64]
@@ -372,6 +374,9 @@ def _averaged(
     confidential = _frame(original, "original")
     kept, files = _aligned(confidential, synthetic)
     _check_there(confidential, [*known, *value], "original")
+    if isinstance(synthetic, Release):
+        named = [name for name in (*known, *synthetic.predictors) if name in confidential and name not in value]
+        confidential = confidential.assign(**labelled(confidential, synthetic, dict.fromkeys(named)))
     weights = _weights(original, synthetic)
     if weights in moving:
         raise InputError(WEIGHT.format(weights))
@@ -565,5 +570,8 @@ def _comparable(a: pd.Series, b: pd.Series) -> tuple[NDArray[Any], NDArray[Any]]
 
 def _text(column: pd.Series) -> NDArray[np.object_]:
     if isinstance(column.dtype, pd.CategoricalDtype):
-        return np.array([str(label) for label in column.cat.categories], dtype=object)[column.cat.codes]
-    return column.astype(str).to_numpy(dtype=object)
+        categories = as_text(pd.Series(column.cat.categories, dtype=object))
+        return np.array([*categories, "nan"], dtype=object)[column.cat.codes]
+    if pd.api.types.is_datetime64_any_dtype(column.dtype):
+        return column.astype(str).to_numpy(dtype=object)
+    return as_text(column).fillna("nan").to_numpy(dtype=object)

@@ -15,14 +15,16 @@ import pandas as pd
 
 from ..._version import __version__
 from ...publication.dossier_page import Block, Grid, Paragraph, listed
-from ...publication.footnotes import SUPPRESSED
+from ...publication.footnotes import SUPPRESSED, error_to_expect
+from ...publication.quality import symbols_of
+from ...publication.wording import Wording
 from ..checksums import described
 from ..folder import MANIFEST
-from ..printed import printed
 from ..release import Release
 from ..suppression import QUALITY_RULE
 from .case import Case
 
+NUMBERS = "estimate", "se", "df", "ci_low", "ci_high"  # columns of tables.csv that are blank in suppressed cells
 PACKAGES = "numpy", "pandas", "scipy", "statsmodels", "samplics", "opendp", "cmdstanpy", "stanli"
 
 
@@ -95,7 +97,8 @@ def guarantee(case: Case) -> tuple[Block, ...]:
 def suppression(case: Case) -> tuple[Block, ...]:
     """Count the suppressed cells of the published tables, and the cells with each flag (a text on their quality)."""
     file = case.public / "tables.csv"
-    flags = pd.read_csv(file, keep_default_na=False)["flag"].astype(str)
+    table = pd.read_csv(file, keep_default_na=False, na_values={name: [""] for name in NUMBERS})
+    flags = table["flag"].astype(str)
     hidden = [found for found in (SUPPRESSED.search(text) for text in flags) if found]
     text = f"public/tables.csv has {len(flags):,} cells. "
     if hidden:
@@ -108,11 +111,9 @@ def suppression(case: Case) -> tuple[Block, ...]:
         text += "None is suppressed: what protects is the epsilon of the files, not the size of cells."
     counts = pd.Series([part for text in flags for part in text.split("; ") if part and not SUPPRESSED.match(part)])
     rows = tuple((str(text), f"{number:,}") for text, number in counts.value_counts().items()) if len(counts) else ()
-    names = case.release.table_predictors()
-    expected = printed(case.release, case.release.tables(names), names).protected[2]
     return (
         Paragraph(text),
-        Paragraph(expected),
+        Paragraph(error_to_expect(table, case.release.privacy, symbols_of(None), Wording())),
         *([Grid(("flags in the tables", "cells"), rows, numbers=1)] if rows else []),
     )
 

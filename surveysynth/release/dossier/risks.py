@@ -19,6 +19,7 @@ from ...privacy.membership import MembershipAttack
 from ...publication.dossier_page import Block, Grid, Paragraph, Picture
 from ...publication.figures.comparison import risk_histogram
 from ..identification import attribute_risk, identification_risk, match_risk, ordered_release, pattern_sizes
+from ..labels import labelled
 from ..release import Release
 from .case import Case
 
@@ -74,6 +75,7 @@ class Risks:
         """
         release = case.release
         frame = design.frame
+        frame = frame.assign(**labelled(frame, release, dict.fromkeys([*release.categorical, *release.predictors])))
         unasked = [name for name, value in release.method.get("elsewhere", {}).items() if value == MISSING]
         numbers = [name for name in release.outcomes if name not in (*release.categorical, *unasked)]
         values = [name for name in numbers if not is_label(frame[name])]
