@@ -25,6 +25,7 @@ DECISIONS = (
     "Approved on the conditions written below",
     "Not approved",
 )
+MOST_FINDINGS = 4  # of a comparison, on the first page
 QUESTION = (
     "You decide whether the folder public/ may be published. The guarantee rests on the values in the table below, "
     "which must be right and public: write who confirms each. You sign on the last page. This document stays inside."
@@ -40,7 +41,7 @@ def first_page(
     """
     found = [
         *_about_the_guarantee(case), *_about_the_ledger(case, ledger), *_about_records(risks, inside),
-        *(f"{text} (section 6)" for text in comparison.findings),
+        *_about_the_comparison(comparison.findings),
     ]  # fmt: skip
     facts = *released(case), ("budget of these people", balance_line(ledger)), ("manifest SHA-256", case.seal)
     return (
@@ -49,6 +50,13 @@ def first_page(
         *([listed(found)] if found else []),
         *([Paragraph(DISTANCE)] if comparison.distances_stand_out else []),
     )  # fmt: skip
+
+
+def _about_the_comparison(findings: list[str]) -> Iterator[str]:
+    """Yield the first differences between release and file, and how many more there are: the page holds no more."""
+    yield from (f"{text} (section 6)" for text in findings[:MOST_FINDINGS])
+    if (more := len(findings) - MOST_FINDINGS) > 0:
+        yield f"{more} more differences exceed noise (section 6)"
 
 
 def released(case: Case) -> tuple[tuple[str, str], ...]:

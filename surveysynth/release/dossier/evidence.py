@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ...publication.dossier_page import Block, Grid, Paragraph, Picture
+from ...publication.dossier_page import Block, Grid, Paragraph, Picture, listed
 from ...publication.figures.comparison import distribution_curves, estimate_differences, joint_grids
 from ...publication.names import quantity
 from ..comparison import DISTANCE, PROPER, SMOOTHED, Comparison, named
@@ -41,7 +41,9 @@ def compared(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
     scratch : Path
         Folder for figures.
     """
+    found = comparison.findings
     return (
+        *([Paragraph("Differences between release and file that exceed noise:"), listed(found)] if found else []),
         *_estimates(comparison, scratch), *_farthest(comparison), *_distributions(comparison, scratch),
         *_told_apart(comparison), *_joint(comparison, scratch),
     )  # fmt: skip
