@@ -298,12 +298,14 @@ class Plan(PlanEntries):
         Raises
         ------
         InputError
-            The ledger does not exist or does not have the survey, or the plan has a survey or a cap without a ledger,
-            or a ledger without a survey.
+            The ledger does not exist, does not have the survey or has another cap than the plan; or the plan has a
+            survey or a cap without a ledger, or a ledger without a survey.
         """
         privacy = self.settings.privacy
         stray = [f"privacy.{name}" for name in ("survey", "cap") if getattr(privacy, name) is not None]
         if privacy.ledger is None:
+        The cap of the plan applies.  It is recorded with the first entry, so that nothing is written before a release.
+
             if stray:
                 raise InputError(f"{', '.join(stray)}: only with privacy.ledger")
             return None
@@ -311,7 +313,8 @@ class Plan(PlanEntries):
             raise InputError(
                 "privacy.ledger needs privacy.survey, the name under which the epsilons of the survey add up"
             )
-        return Ledger(self._folder / privacy.ledger, privacy.survey, privacy.cap)
+        ledger = Ledger(self._folder / privacy.ledger, privacy.survey)
+        return ledger if privacy.cap is None else ledger.with_cap(privacy.cap)
 
     def privacy_cost(self, *, seed: int | None = None) -> PrivacyCost | pd.DataFrame:
         """Compute the privacy cost of the plan's epsilon or c1 by a dry run of the fit.  Nothing is released.

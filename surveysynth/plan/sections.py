@@ -297,7 +297,9 @@ class Privacy(Section):
     public: list[str] | None = Field(None, description="columns that you declare public; others stop the release")
     ledger: PathText | None = Field(None, description="file that adds up the epsilon spent")
     survey: str | None = Field(None, description="name of the survey in the ledger")
-    cap: Positive | None = Field(None, description="largest epsilon that may be spent on the survey")
+    cap: Positive | None = Field(
+        None, description="largest epsilon that may be spent on the survey; recorded with the first entry"
+    )
 
 
 class Edits(Section):
