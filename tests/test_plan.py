@@ -563,6 +563,23 @@ def test_check_refuses_what_release_refuses_of_a_ledger(design: ss.SurveyDesign)
         ss.Plan(design, FORMULA, ledger="budget.jsonl", **PUBLIC).check()
 
 
+def test_tables_that_a_fitted_release_does_not_have_are_refused_before_the_charge(
+    design: ss.SurveyDesign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the door, or by its tables: how many different counts its data sets have is seen only there."""
+    ledger = ss.Ledger(tmp_path / "budget.jsonl", "workers", create=True)
+    before = ledger.path.read_bytes()
+    named = {"ledger": str(ledger.path), "survey": "workers", "statistic": ["proportion"]}
+    plan = ss.Plan(design, FORMULA, **quick(bounds=(10, 40_000)), **named)
+    for refused in (plan.check, plan.release):
+        with pytest.raises(ss.InputError, match="may have more than 500 different values; proportions need categories"):
+            refused()
+    monkeypatch.setattr("surveysynth.plan.plan.check_tables", lambda *given: None)  # as where only the release shows it
+    with pytest.raises(ss.InputError, match=r"'income' has [\d,]+ different values; proportions need categories"):
+        plan.release()
+    assert ledger.path.read_bytes() == before
+
+
 
 # formulas
 

@@ -36,6 +36,7 @@ GOES_WITH = {  # the statistics that use each argument
 }
 SHARES = ("proportion", "poverty_rate")  # statistics with intervals for shares
 MOST_CATEGORIES = 500  # largest number of categories of a column for proportions
+TOO_MANY = "outcome {!r} {} different values; proportions need categories: make bands or groups of them first"
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def check_statistics(statistics: Sequence[str], **given: object) -> None:
     InputError
         A statistic is unknown or none is given; an argument has no effect; a ratio has no denominator.
     """
-    known, text = get_args(Statistic), repr(statistics[0] if len(statistics) == 1 else list(statistics))
+    known, text = get_args(Statistic), listed(statistics)
     if not statistics or not set(statistics) <= set(known):
         median = "; the median is statistic='quantile'" if {"median", "quantiles"} & set(statistics) else ""
         raise InputError(f"statistic={text} is not one of {', '.join(known)}, or a list of them{median}")
@@ -110,6 +111,44 @@ def check_statistics(statistics: Sequence[str], **given: object) -> None:
             raise InputError(f"outcome= has no effect on statistic={text}, which counts population units: leave it out")
         needed = " or ".join(f"statistic={each!r}" for each in GOES_WITH[name])
         raise InputError(f"{name}= goes with {needed}: it has no effect on statistic={text}")
+
+
+def check_quantities(
+    statistics: Sequence[str],
+    outcomes: Sequence[str],
+    *,
+    quantiles: Sequence[float] | float | None = None,
+    poverty_line: float | None = None,
+    **given: object,
+) -> None:
+    """Raise InputError for a table that cannot be made whatever the values of the records are.
+
+    Parameters
+    ----------
+    statistics, outcomes : list of str
+    quantiles, poverty_line, **given
+        Arguments of the table.  An argument that is None counts as not given.
+
+    Raises
+    ------
+    InputError
+        An error of :func:`check_statistics` or :func:`check_quantiles`; no outcome, though a statistic needs one; a
+        poverty line that is not positive.
+    """
+    check_statistics(
+        statistics, outcome=outcomes or None, quantiles=quantiles, poverty_line=poverty_line, **given
+    )  # fmt: skip
+    if not outcomes and set(statistics) - {"count"}:
+        raise InputError(f"statistic={listed(statistics)} needs an outcome")
+    if "quantile" in statistics and quantiles is not None:
+        check_quantiles(quantiles)
+    if poverty_line is not None:
+        positive(poverty_line, "poverty_line")
+
+
+def listed(statistics: Sequence[str]) -> str:
+    """Return an argument ``statistic`` as it is written in Python: one text, or a list of texts."""
+    return repr(statistics[0] if len(statistics) == 1 else list(statistics))
 
 
 def fitting(statistics: Sequence[str], **given: Any) -> dict[str, Any]:
@@ -143,20 +182,14 @@ def quantities(
     Raises
     ------
     InputError
-        An error of :func:`check_statistics`; no outcome, though a statistic needs one; missing values with
-        ``missing="fail"``; outcomes that are not numeric, infinite, or missing in all records; too many categories for
-        proportions.
+        An error of :func:`check_quantities`; missing values with ``missing="fail"``; outcomes that are not numeric,
+        infinite, or missing in all records; too many categories for proportions.
     """
-    check_statistics(
-        statistics, outcome=outcomes or None, denominator=denominator, quantiles=quantiles, poverty_line=poverty_line,
+    check_quantities(
+        statistics, outcomes, quantiles=quantiles, poverty_line=poverty_line, denominator=denominator,
         interval=interval.method,
     )  # fmt: skip
-    if not outcomes and set(statistics) - {"count"}:
-        text = repr(statistics[0] if len(statistics) == 1 else list(statistics))
-        raise InputError(f"statistic={text} needs an outcome")
     one_of(missing, get_args(Missing), "missing")
-    if poverty_line is not None:
-        positive(poverty_line, "poverty_line")
     everywhere = [None] * len(designs) if inside is None else inside
     one = partial(
         _statistic, denominator=denominator, quantiles=0.5 if quantiles is None else quantiles,
@@ -261,10 +294,7 @@ def _categories(
             raise InputError(f"outcome {outcome!r} is missing in every record")
         found[outcome] = levels_in(columns) if empty else list(pd.factorize(columns, sort=True)[1])
         if len(found[outcome]) > MOST_CATEGORIES:
-            raise InputError(
-                f"outcome {outcome!r} has {len(found[outcome]):,} different values; proportions need categories: "
-                "make bands or groups of them first"
-            )
+            raise InputError(TOO_MANY.format(outcome, f"has {len(found[outcome]):,}"))
     return found
 
 

@@ -10,7 +10,7 @@ versions is the variance due to that noise (:mod:`surveysynth.estimation.combini
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import combinations, product
@@ -610,6 +610,20 @@ def filtered(designs: Sequence[SurveyDesign], where: Where, again: Sequence[Surv
     return [*met]
 
 
+def check_by(by: list[str]) -> None:
+    """Raise InputError if ``by`` names a column twice, or one with the name of a column of the table."""
+    if len(set(by)) < len(by):
+        raise InputError(f"by names a column twice: {by}")
+    if set(by) & OWN:
+        raise InputError(f"a by column has the name of a column of the table; rename it: {by}")
+
+
+def check_categories(levels: Collection[object], name: str) -> None:
+    """Raise InputError if a ``by`` column has the category "all", which is the label of its margin."""
+    if TOTAL in levels:
+        raise InputError(f"by column {name!r} has a category {TOTAL!r}, the name of its margin; rename the category")
+
+
 def partitions_of(
     design: SurveyDesign, by: list[str], inside: Bools | None = None, missing: str = "fail"
 ) -> list[Partition]:
@@ -620,10 +634,7 @@ def partitions_of(
     missing value in a column raises InputError.  Otherwise a record with such a value is in no category of that column,
     but is in the margins over that column.
     """
-    if len(set(by)) < len(by):
-        raise InputError(f"by names a column twice: {by}")
-    if set(by) & OWN:
-        raise InputError(f"a by column has the name of a column of the table; rename it: {by}")
+    check_by(by)
     positions = slice(None) if inside is None else np.flatnonzero(inside)
     entering, weighted = design.entering, design.weights > 0
     if inside is not None:
@@ -674,6 +685,5 @@ def _levels(column: pd.Series, name: str, missing: str) -> tuple[NDArray[np.intp
     listed = list(levels)
     if len(column) and not listed:
         raise InputError(f"by column {name!r} is missing in every record")
-    if TOTAL in listed:
-        raise InputError(f"by column {name!r} has a category {TOTAL!r}, the name of its margin; rename the category")
+    check_categories(listed, name)
     return code, listed

@@ -12,7 +12,6 @@ from typing import Any
 from ..design.columns import listing, nearest
 from ..design.formula import category, formula_columns, quoted, sides_of
 from ..errors import InputError
-from ..estimation.quantities import check_statistics
 from ..models.base import Synthesizer
 from ..models.registry import MODELS, OWN_MODEL, model_from_file
 from ..models.scales.normal_scores import NormalScores
@@ -213,15 +212,10 @@ def by_of(settings: Settings, model: Synthesizer) -> list[str] | None:
 def print_of(settings: Settings, model: Synthesizer, folder: Path) -> tuple[Symbols, Wording]:
     """Return two things: the symbols for the quality of estimates, and the words of the printed tables.
 
-    Raise InputError if symbols or words are not valid, units of measurement are given for columns that are not
-    outcomes, or the statistics of the tables are wrong.
+    Raise InputError if symbols or words are not valid, or units of measurement are given for columns that are not
+    outcomes.
     """
     tables = settings.tables
-    statistics = tables.statistic or ["count", "mean", "proportion"]  # the defaults of Release.tables
-    try:
-        check_statistics(statistics, quantiles=tables.quantiles, poverty_line=tables.poverty_line)
-    except InputError as error:
-        raise InputError(f"[tables]: {error}") from None
     for name in tables.units or ():
         if name not in model.outcomes:
             raise InputError(f"tables.units names {name!r}, which is not an outcome: {', '.join(model.outcomes)}")

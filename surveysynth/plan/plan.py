@@ -31,12 +31,13 @@ from ..synthesis.fit import Fit
 from ..synthesis.fitting import fit, prepared
 from ..synthesis.policy import Policy
 from ..synthesis.synthetic_design import public_columns
-from .arguments import MAP_ENTRIES, accepted_of, by_of, mechanism_of, print_of, rule_of, synthesizer_of
+from .arguments import MAP_ENTRIES, accepted_of, mechanism_of, rule_of, synthesizer_of
 from .checks import refuse_far_total, refuse_labelled, superseded, with_earlier
 from .entries import PlanEntries
 from .preview import Preview, preview
 from .privacy_cost import PrivacyCost, privacy_cost
 from .strict import is_strict, model_of, synthesis_arguments
+from .tables import check_tables
 
 
 @dataclass(frozen=True, repr=False)
@@ -196,7 +197,15 @@ class Plan(PlanEntries):
         made = asked.make()
         notes, facts = with_earlier(asked.earlier, made.privacy.epsilon)
         finished = _with_more(made.assign(**asked.derived), notes, self._about() | facts)
-        return finished if strict else finished.entered(ledger if enter else None)
+        if strict or not enter or ledger is None:
+            return finished
+        self._tables(finished)  # what write() would refuse is refused before the charge
+        return finished.entered(ledger)
+
+    def _tables(self, release: Release) -> pd.DataFrame:
+        tables = self.settings.tables
+        by = release.table_predictors() if tables.by is None else tables.by
+        return release.tables(by, **self.statistics, min_cell=tables.min_cell, cv_limit=tables.cv_limit)
 
     def _checked(self, ledger: Ledger | None, seed: int | None, *, charged: bool = False) -> Asked:
         """Check the plan, and return what is needed to make the release.  One error lists everything that is wrong.
@@ -212,8 +221,8 @@ class Plan(PlanEntries):
         if parts is not None:
             model = parts[0]
             wrong.check(refuse_labelled, self.design, settings, model, in_memory=self._in_memory)
-            wrong.check(by_of, settings, model)
-            wrong.check(print_of, settings, model, self._folder)
+            m = settings.release.m if self._policy is None else self._policy.m
+            wrong.check(check_tables, settings, self.design, model, m, self._folder)
             derived = wrong.check(self._derived, model)
             make = wrong.check(self._prepared, ledger if charged else None, seed)
         epsilon = settings.privacy.epsilon if self._policy is None else self._policy.epsilon
@@ -295,11 +304,13 @@ class Plan(PlanEntries):
     def ledger(self) -> Ledger | None:
         """The ledger that the plan names, or None.
 
+        The cap of the plan applies.  It is recorded with the first entry, so that nothing is written before a release.
+
         Raises
         ------
         InputError
-            The ledger does not exist or does not have the survey, or the plan has a survey or a cap without a ledger,
-            or a ledger without a survey.
+            The ledger does not exist, does not have the survey or has another cap than the plan; or the plan has a
+            survey or a cap without a ledger, or a ledger without a survey.
         """
         privacy = self.settings.privacy
         stray = [f"privacy.{name}" for name in ("survey", "cap") if getattr(privacy, name) is not None]
@@ -311,7 +322,8 @@ class Plan(PlanEntries):
             raise InputError(
                 "privacy.ledger needs privacy.survey, the name under which the epsilons of the survey add up"
             )
-        return Ledger(self._folder / privacy.ledger, privacy.survey, privacy.cap)
+        ledger = Ledger(self._folder / privacy.ledger, privacy.survey)
+        return ledger if privacy.cap is None else ledger.with_cap(privacy.cap)
 
     def privacy_cost(self, *, seed: int | None = None) -> PrivacyCost | pd.DataFrame:
         """Compute the privacy cost of the plan's epsilon or c1 by a dry run of the fit.  Nothing is released.

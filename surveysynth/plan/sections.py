@@ -31,7 +31,9 @@ from ..errors import InputError
 from ..measuring.outcome import Outcome
 from ..models.one_outcome import checked_bounds
 from ..privacy.mechanisms import in_plans
+from ..validation import is_text
 
+MOST_DIGITS = 15  # largest number of decimals of printed tables
 LONGEST = 255  # largest number of bytes of a name in a path on common file systems
 
 
@@ -62,6 +64,13 @@ def _mechanism(name: str) -> str:
     return name
 
 
+def _unicode(text: str) -> str:
+    if not is_text(text):
+        raise ValueError("has characters that no file can hold (halves of pairs)")
+    return text
+
+
+Text = Annotated[str, AfterValidator(_unicode)]
 PathText = Annotated[str, AfterValidator(_short_names)]
 Number = Annotated[float, BeforeValidator(_number), AllowInfNan(False)]
 MechanismName = Annotated[str, AfterValidator(_mechanism), WithJsonSchema({"enum": [*in_plans()], "type": "string"})]
@@ -297,7 +306,9 @@ class Privacy(Section):
     public: list[str] | None = Field(None, description="columns that you declare public; others stop the release")
     ledger: PathText | None = Field(None, description="file that adds up the epsilon spent")
     survey: str | None = Field(None, description="name of the survey in the ledger")
-    cap: Positive | None = Field(None, description="largest epsilon that may be spent on the survey")
+    cap: Positive | None = Field(
+        None, description="largest epsilon that may be spent on the survey; recorded with the first entry"
+    )
 
 
 class Edits(Section):
@@ -335,14 +346,17 @@ class Tables(Section):
         "whoever has the synthetic files can compute them",
     )
     cv_limit: Positive | None = Field(None, description="larger coefficients of variation are flagged")
-    labels: dict[str, str] | None = Field(None, description="headings of columns")
-    units: dict[str, str] | None = Field(None, description="units of outcomes, for print")
-    symbols: Literal["uk", "statcan"] | dict[str, str | float] | None = Field(
+    labels: dict[Text, Text] | None = Field(None, description="headings of columns")
+    units: dict[Text, Text] | None = Field(None, description="units of outcomes, for print")
+    symbols: Literal["uk", "statcan"] | dict[str, Text | float] | None = Field(
         None, description="marks of quality: uk, statcan, or your own for suppressed, missing, unreliable; default uk"
     )
     wording: str | None = Field(None, description="file of headings and footnotes in other words, or translated")
     digits: Whole | None = Field(
-        None, description="decimals, or -2 for hundreds; by default the kind of number decides"
+        None,
+        ge=-MOST_DIGITS,
+        le=MOST_DIGITS,
+        description="decimals, or -2 for hundreds; by default the kind of number decides",
     )
 
 
@@ -358,13 +372,13 @@ class ReleaseSettings(Section):
         description="what is accepted by name: failed diagnostics, 'information', and 'population_total' if it is more "
         "than 3 times, or less than a third of, the sum of the weights",
     )
-    title: str | None = Field(None, description="title of the release, as 'Earnings by region'")
-    population: str | None = Field(None, description="population of the tables, as 'Employees aged 15 to 64'")
-    period: str | None = Field(None, description="reference period of the tables, as '2025'")
-    source: str | None = Field(None, description="source of the data, as 'Labour force survey 2025'")
-    contact: str | None = Field(None, description="contact of readers, as 'Statistics desk <desk@office.example>'")
-    license: str | None = Field(None, description="license of the published files, by name or address")
-    date: str | None = Field(None, description="date of publication, as '2026-03-31'")
+    title: Text | None = Field(None, description="title of the release, as 'Earnings by region'")
+    population: Text | None = Field(None, description="population of the tables, as 'Employees aged 15 to 64'")
+    period: Text | None = Field(None, description="reference period of the tables, as '2025'")
+    source: Text | None = Field(None, description="source of the data, as 'Labour force survey 2025'")
+    contact: Text | None = Field(None, description="contact of readers, as 'Statistics desk <desk@office.example>'")
+    license: Text | None = Field(None, description="license of the published files, by name or address")
+    date: Text | None = Field(None, description="date of publication, as '2026-03-31'")
     supersedes: str | None = Field(None, description="folder of the release that this one replaces; epsilons add up")
 
 

@@ -171,6 +171,11 @@ def _is_number(settings: Settings, design: SurveyDesign, name: str) -> bool:
     return numeric and name not in written and not design.declares_levels(name)
 
 
+def schema_of(settings: Settings, design: SurveyDesign) -> dict[str, Outcome]:
+    """Return, for each outcome that has bounds or levels in the plan, its declaration.  Errors as of a release."""
+    return _declared(settings, design, in_sequence(formulas_of(settings, design))[0].outcomes)
+
+
 def undeclared_outcomes(settings: Settings, design: SurveyDesign) -> dict[str, str]:
     """Return the entries that must be filled in because outcomes lack bounds or levels.
 

@@ -333,13 +333,7 @@ class Contents:
         list of str
             Names of predictors, in the order of the formula.
         """
-        frame = self.datasets[0].frame
-        discrete = [
-            c
-            for c in self.predictors
-            if not pd.api.types.is_float_dtype(frame[c].dtype) and frame[c].nunique() <= MOST_LEVELS
-        ]
-        return discrete[:3]
+        return discrete_predictors(self.datasets[0].frame, self.predictors)
 
     @property
     def entered_before(self) -> bool:
@@ -369,6 +363,16 @@ class Contents:
             **({"rests_on": [asdict(each) for each in self.rests_on]} if self.rests_on else {}),
             **types_of(design.frame, (*self.predictors, *self.categorical, *self.derived), self.predictors),
         }
+
+
+def discrete_predictors(frame: pd.DataFrame, predictors: Sequence[str]) -> list[str]:
+    """Return the first three predictors that are discrete and have at most 50 levels, in the given order."""
+    discrete = [
+        c
+        for c in predictors
+        if not pd.api.types.is_float_dtype(frame[c].dtype) and frame[c].nunique() <= MOST_LEVELS
+    ]
+    return discrete[:3]
 
 
 def check_m(m: int) -> int:

@@ -16,7 +16,7 @@ from ..estimation.design_effects import Deff
 from ..estimation.differences import differences
 from ..estimation.intervals import Interval, Method
 from ..estimation.joint import JointEstimates, jointly
-from ..estimation.quantities import check_statistics, fitting
+from ..estimation.quantities import check_quantities, check_statistics, fitting, listed
 from ..estimation.tables import TOTAL, stacked, tabulate
 from ..measuring.noisy_tables import WEIGHT
 from ..validation import as_list
@@ -106,8 +106,10 @@ class DomainEstimates(Contents):
         self._check_functions(about)
         asked = self._asked(outcome, statistic, names)
         if_fit = {"denominator": denominator, "quantiles": quantiles, "poverty_line": poverty_line, "deff": deff}
-        every = list(dict.fromkeys(each for _, statistics in asked for each in statistics))
-        check_statistics(every, outcome=as_list(outcome) or None, interval=interval, **if_fit)
+        if outcome is None:
+            check_parts(asked, [name for name in self.outcomes if name in self._labels], interval=interval, **if_fit)
+        else:
+            check_statistics(_statistics_of(asked), outcome=as_list(outcome) or None, interval=interval, **if_fit)
         how: dict[str, Any] = {
             "where": where, "estimator": estimator, "count_designs": self.count_designs(),
             "synthesized": (*self.categorical, *self.derived), "redrawn": self._redrawn_for_tables,
@@ -286,20 +288,78 @@ class DomainEstimates(Contents):
     ) -> list[tuple[list[str], list[str]]]:
         """List what to estimate, as pairs (list of outcomes, list of statistics of these outcomes).
 
-        The default is counts and means of numbers, and proportions of categories.
+        See :func:`parts_of_tables`, which is for all outcomes that are not in ``by``.  If outcomes are given, each has
+        all statistics.
         """
         outcomes = self._synthesized(outcome)
-        if outcome is None:
-            outcomes = [name for name in outcomes if name not in by]
-        numbers = [name for name in outcomes if name not in self._labels]
-        labels = [name for name in outcomes if name in self._labels and name not in by]
-        if statistic is None:
-            asked = [(numbers, ["count", "mean"] if numbers else ["count"])]
-            return [*asked, (labels, ["proportion"])] if labels else asked
-        if outcome is None and as_list(statistic) == ["count"]:
-            return [([], ["count"])]
-        if outcome is not None or not labels:
+        if outcome is not None and statistic is not None:
             return [(outcomes, as_list(statistic))]
-        shares = [s for s in as_list(statistic) if s == "proportion"]
-        others = [s for s in as_list(statistic) if s != "proportion"]
-        return [*([(numbers, others)] if others else []), *([(labels, shares)] if shares else [])]
+        numbers = [name for name in outcomes if name not in self._labels and (outcome is not None or name not in by)]
+        labels = [name for name in outcomes if name in self._labels and name not in by]
+        return parts_of_tables(numbers, labels, statistic)
+
+
+def parts_of_tables(
+    numbers: Sequence[str], labels: Sequence[str], statistic: str | Sequence[str] | None
+) -> list[tuple[list[str], list[str]]]:  # fmt: skip
+    """List what tables of some outcomes estimate, as pairs (list of outcomes, list of statistics of these outcomes).
+
+    Categories have proportions, and numbers have all other statistics.  If there are no categories, numbers have
+    proportions, too.  The default statistics are counts and means of numbers, and proportions of categories.
+
+    Parameters
+    ----------
+    numbers, labels : list of str
+        The outcomes that are numbers and those that are categories, without those in ``by``.
+    statistic : str or list of str, optional
+    """
+    numbers, labels = list(numbers), list(labels)
+    if statistic is None:
+        asked = [(numbers, ["count", "mean"] if numbers else ["count"])]
+        return [*asked, (labels, ["proportion"])] if labels else asked
+    statistics = as_list(statistic)
+    if set(statistics) == {"count"}:
+        return [([], statistics)]
+    if not labels:
+        return [(numbers, statistics)]
+    shares = [each for each in statistics if each == "proportion"]
+    others = [each for each in statistics if each != "proportion"]
+    of_numbers = (numbers if set(others) - {"count"} else [], others)
+    return [*([of_numbers] if others else []), *([(labels, shares)] if shares else [])]
+
+
+def check_parts(parts: Sequence[tuple[list[str], list[str]]], labels: Sequence[str], **given: Any) -> None:
+    """Raise InputError if a table cannot be made whatever the values of the records are.
+
+    Parameters
+    ----------
+    parts : list of (list of str, list of str)
+        From :func:`parts_of_tables`.
+    labels : list of str
+        The outcomes that are categories.
+    **given
+        Arguments of the table, such as ``quantiles``.
+
+    Raises
+    ------
+    InputError
+        An error of :func:`surveysynth.estimation.quantities.check_quantities`; a statistic needs a number, and all
+        outcomes are categories; proportions, if all outcomes are in ``by``.
+    """
+    check_statistics(_statistics_of(parts), **given)
+    for outcomes, statistics in parts:
+        lacking = [each for each in statistics if each != "count"]
+        of_numbers = [each for each in lacking if each != "proportion"]
+        if lacking and labels and not outcomes:
+            raise InputError(
+                f"statistic={listed(of_numbers)} needs an outcome that is a number, and these are categories: "
+                f"{', '.join(labels)}; tables of categories have counts and proportions"
+                if of_numbers
+                else f"statistic={listed(lacking)} needs an outcome by which the tables are not broken down"
+            )
+        check_quantities(statistics, outcomes, **fitting(statistics, **given))
+
+
+def _statistics_of(parts: Sequence[tuple[list[str], list[str]]]) -> list[str]:
+    """Return all statistics of :func:`parts_of_tables`, each once."""
+    return list(dict.fromkeys(each for _, statistics in parts for each in statistics))

@@ -276,6 +276,19 @@ def test_a_ledger_is_made_where_the_plan_names_it(project):
     assert project.plan.ledger.spent.blank == 0
 
 
+def test_showing_a_ledger_and_checking_record_no_cap(project):
+    answered(project)
+    ledger = ss.Ledger(project.path.parent / "budget.jsonl", "labour force", create=True)
+    project.set(ME, ledger="budget.jsonl")
+    project.set(ME, survey="labour force")
+    before = ledger.path.read_bytes()
+    for cap in (5.0, 50.0):
+        project.set(ME, cap=cap)
+        assert f"cap {cap:g}" in str(project.plan.ledger)
+        project.plan.check()
+    assert ledger.path.read_bytes() == before
+
+
 def test_one_end_of_the_bounds_declares_nothing():
     with pytest.raises(ss.InputError, match="both bounds"):
         changed_facts({"zeros": True}, "bounds", ["0", ""])

@@ -195,6 +195,108 @@ def test_a_strict_plan_is_charged_when_the_file_is_measured(written: Path, tmp_p
         plan.release()
 
 
+ALL_LEVELS = ss.Outcome(levels=["none", "part", "full", "all"])
+OF_JOB, OF_PAY, OF_BOTH = ["job ~ sex"], ["pay ~ sex"], ["job ~ sex", "pay ~ sex + job"]
+WRONG_TABLES = {
+    "a mean of a category": (OF_JOB, {"statistic": ["count", "mean", "proportion"]}, "'mean' needs an outcome that is"),
+    "quantiles of a category": (OF_JOB, {"statistic": ["quantile"]}, "'quantile' needs an outcome that is a number"),
+    "inequality of a category": (OF_JOB, {"statistic": ["gini", "poverty_rate"]}, "needs an outcome that is a number"),
+    "means by the only outcome": (OF_JOB, {"statistic": ["mean"], "by": ["job"]}, "needs an outcome that is a number"),
+    "shares by the only outcome": (OF_JOB, {"statistic": ["proportion"], "by": ["job"]}, "by which the tables are not"),
+    "shares of amounts": (OF_PAY, {"statistic": ["proportion"]}, "'pay' may have more than 500 different values"),
+    "shares by the only category": (OF_BOTH, {"statistic": ["proportion"], "by": ["job"]}, "'pay' may have more than"),
+    "no statistic": (OF_BOTH, {"statistic": []}, "is not one of mean"),
+    "percent for a probability": (OF_PAY, {"statistic": ["quantile"], "quantiles": [50]}, "between 0 and 1"),
+    "a variable twice": (OF_PAY, {"by": ["sex", "sex"]}, "names a column twice"),
+    "a column of the table": (["pay ~ n"], {"by": ["n"]}, "rename it"),
+    "the same by default": (["pay ~ n"], {}, "rename it"),
+    "a category of that name": (["pay ~ zone"], {"by": ["zone"]}, "has a category 'all'"),
+    "a category by default": (["pay ~ zone"], {}, "has a category 'all'"),
+    "a level of that name": (OF_JOB, {"by": ["job"], "outcomes": {"job": ALL_LEVELS}}, "has a category 'all'"),
+    "too large a cell": (OF_PAY, {"min_cell": 2**31}, "min_cell"),
+    "too many decimals": (OF_PAY, {"digits": 10**9}, "less than or equal to 15"),
+    "half a letter": (OF_PAY, {"title": "pay \ud800"}, "no file can hold"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("formulas", "entries", "said"), WRONG_TABLES.values(), ids=WRONG_TABLES)
+def test_what_its_tables_would_refuse_is_refused_before_the_ledger_is_charged(
+    tmp_path: Path, formulas: list[str], entries: dict[str, object], said: str
+) -> None:
+    ledger = ss.Ledger(tmp_path / "budget.jsonl", "people", cap=9, create=True)
+    before = ledger.path.read_bytes()
+    frame = people().assign(n="u", zone="all").fillna({"pay": 1.0})
+    given = {name: ss.Outcome(bounds=(1, 200_000)) if name == "pay" else OUTCOMES[name]
+             for name in [formula.split(" ")[0] for formula in formulas]} | entries.pop("outcomes", {})  # fmt: skip
+    for refused in (ss.Plan.check, ss.Plan.release):
+        with pytest.raises(ss.InputError, match=said):
+            refused(ss.Plan(
+                ss.SurveyDesign(frame, weights="w"), formulas[0], later=formulas[1:] or None, epsilon=8, m=4,
+                population_total=N, ledger=str(ledger.path), survey="people", outcomes=given, **entries,
+            ))  # fmt: skip
+        assert ledger.path.read_bytes() == before
+
+
+def test_all_that_is_wrong_of_tables_is_one_message(written: Path) -> None:
+    plan = ss.Plan.read(written / "plan.toml").set(
+        units={"rent": "EUR"}, statistic=["quantile"], quantiles=[50], min_cell=2**31, by=["region", "region"]
+    )
+    with pytest.raises(ss.InputError) as error:
+        plan.release()
+    for said in ("names a column twice", "between 0 and 1", "min_cell", "'rent', which is not an outcome"):
+        assert sum(said in each for each in error.value.obstacles) == 1
+    assert len(error.value.obstacles) == 4
+
+
+@pytest.mark.parametrize(
+    ("outcome", "statistic"),
+    [
+        (OUTCOMES["visits"], ["proportion", "mean"]),
+        (ss.Outcome(bounds=(1, 400), whole=True, zeros=True), ["proportion"]),
+        (ss.Outcome(bounds=(0, 20_000), round=50, heaps=[7]), ["proportion"]),
+        (ss.Outcome(levels=range(41)), ["proportion", "count"]),
+    ],
+)
+def test_tables_that_can_be_made_are_not_refused(
+    written: Path, tmp_path: Path, outcome: ss.Outcome, statistic: list[str]
+) -> None:
+    frame = people()
+    plan = ss.Plan(
+        ss.SurveyDesign(frame.assign(visits=frame["visits"].clip(upper=40)), weights="w"), "visits ~ sex", epsilon=8,
+        population_total=N, outcomes={"visits": outcome}, statistic=statistic, m=4, folder=str(tmp_path / "out"),
+    )  # fmt: skip
+    made = pd.read_csv(plan.write(plan.release(seed=1)) / "public" / "tables.csv")
+    assert set(made["statistic"]) == set(statistic)
+
+
+def test_counts_and_proportions_leave_numbers_out(written: Path) -> None:
+    """As they do where all outcomes are categories; a count has no outcome."""
+    plan = ss.Plan.read(written / "plan.toml").set(statistic=["count", "proportion"], by=["region"])
+    table = plan.release(seed=5).tables("region", **plan.statistics)
+    assert set(table["outcome"]) == {"", "job"}
+
+
+@pytest.mark.parametrize("done", [ss.Plan.check, str])
+def test_a_cap_is_recorded_with_the_first_release_and_not_by_a_check(written: Path, tmp_path: Path, done) -> None:
+    ledger = ss.Ledger(tmp_path / "budget.jsonl", "people", create=True)
+    before = ledger.path.read_bytes()
+    plan = ss.Plan.read(written / "plan.toml").set(ledger=str(ledger.path), survey="people", cap=5)
+    with pytest.raises(ss.PrivacyError, match="cap of 5 only 5 is left"):
+        done(plan)
+    with pytest.raises(ss.PrivacyError, match="cap of 5 only 5 is left"):
+        plan.release()
+    assert (plan.ledger.cap, plan.ledger.left) == (5, 5) and "not in the ledger yet" in str(plan.ledger)
+    assert ledger.path.read_bytes() == before and ledger.cap is None
+    plan = plan.set(cap=50)  # it was mistyped
+    done(plan)
+    assert ledger.path.read_bytes() == before
+    plan.release()
+    assert (ledger.cap, ledger.left, len(ledger.entries())) == (50, 42, 1)
+    assert "not in the ledger yet" not in str(plan.ledger)
+    with pytest.raises(ss.InputError, match=r"the cap of 'people' is 50, and cap= names another"):
+        plan.set(cap=5).check()
+
+
 def test_a_check_adds_up_two_years(written: Path) -> None:
     same = OUTCOMES | {"pay": ss.Outcome(bounds=(1, 200_000), missing="category")}
     plan = ss.Plan.read(written / "plan.toml").set(outcomes=same)

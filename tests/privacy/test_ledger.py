@@ -202,6 +202,43 @@ def test_caps_are_entries_and_surveys_have_budgets_of_their_own(path):
     assert "Other surveys" in str(first) and len(other.entries()) == 1
 
 
+def test_a_planned_cap_is_checked_and_recorded_with_the_first_entry(path):
+    plain = begun(path)
+    before = path.read_bytes()
+    planned = plain.with_cap(2)
+    assert (planned.cap, planned.left, plain.cap) == (2, 2, None) and "cap 2, 2 left" in str(planned)
+    for refused in (lambda: planned.check(3), lambda: spend(planned, 3), lambda: spend(planned, None, kind="none")):
+        with pytest.raises(PrivacyError, match="cap of"):
+            refused()
+    assert path.read_bytes() == before
+    first = spend(planned, 1.5, salt="first")
+    assert first.number == 3 and plain.find("first") == first and plain.head == first.head
+    spend(planned, 0.5)
+    lines = [json.loads(line) for line in path.read_text().splitlines()[1:]]
+    assert [(line["type"], line.get("cap"), line.get("blank")) for line in lines] == [
+        ("cap", None, None), ("cap", 2, None), ("spend", None, 1.5), ("spend", None, 0.5),
+    ]  # fmt: skip
+    assert (plain.cap, plain.left) == (2, 0)
+    with pytest.raises(InputError, match="the cap of 'survey' is 2, and cap= names another"):
+        plain.with_cap(3)
+    assert spend(begun(path, "next").with_cap(1), 1).number == 7
+
+
+def test_a_cap_that_was_recorded_meanwhile_is_kept(path):
+    planned = begun(path).with_cap(2)
+    Ledger(path, "survey").set_cap(1, what="decided by the board")
+    with pytest.raises(PrivacyError, match="cap of 1"):
+        spend(planned, 1.5)
+    spend(planned, 1)
+    assert planned.cap == 1 and planned.left == 0
+
+
+@pytest.mark.parametrize("cap", [0, -1, float("nan"), "1", True])
+def test_a_planned_cap_is_a_positive_number(path, cap):
+    with pytest.raises(InputError, match="cap must be"):
+        begun(path).with_cap(cap)
+
+
 @pytest.mark.parametrize("epsilon", [0, -1, float("nan"), float("inf"), "1", True])
 def test_epsilon_is_a_positive_number(path, epsilon):
     ledger = begun(path)

@@ -35,6 +35,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import ROUND_FLOOR, Decimal
 from pathlib import Path
@@ -59,6 +60,7 @@ MEANING = (
     "record added or removed), 'replace' for these values being others. A sum protects what all of its entries protect."
 )
 CAPPED = "The cap is on blanking."
+PLANNED = "The cap is not in the ledger yet: it is recorded with the first entry under it."
 UNKNOWN = "Unknown: an entry has no epsilon for this, so no sum is known; it is not 0."
 LIMITS = {  # by kind; ledgers of version 0.2 have entries of the kind "per-instance"
     "asymptotic": "The sums have asymptotic parts, so they are no strict guarantee.",
@@ -142,6 +144,7 @@ class Ledger:
 
     def __init__(self, path: str | Path, survey: str, cap: float | None = None, *, create: bool = False) -> None:
         self.path, self.survey = as_path(path), line_of_text(survey, "survey")
+        self._planned: Decimal | None = None  # a cap that is recorded with the first entry
         wanted = None if cap is None else as_decimal(cap, "cap")
         if truth(create, "create"):
             self._begin(wanted)
@@ -151,6 +154,42 @@ class Ledger:
         recorded = last_cap(self._own(self._read().lines))
         if wanted is not None and recorded != wanted:
             self._append(lambda lines, **new: self._first_cap(lines, Cap(what="first cap", cap=wanted, **new)))
+
+    def with_cap(self, cap: float) -> Ledger:
+        """Return this ledger with a cap that is checked now, and recorded with the next entry.
+
+        The ledger does not change, so that a plan can be checked before anything is decided.
+
+        Parameters
+        ----------
+        cap : float
+            The cap.  It applies unless a cap is recorded by then.
+
+        Returns
+        -------
+        Ledger
+            The ledger of the same survey in the same file.
+
+        Raises
+        ------
+        InputError
+            The cap is not a positive number, or differs from the recorded cap, which :meth:`set_cap` changes.
+        PrivacyError
+            The ledger is damaged.
+
+        Examples
+        --------
+        >>> ledger = ss.Ledger("budget.jsonl", "labour force 2025", create=True).with_cap(30)
+        >>> ledger.cap, ss.Ledger("budget.jsonl", "labour force 2025").cap
+        (Decimal('30.0'), None)
+        >>> entry = ledger.spend(5, 10, kind="strict", what="February")
+        >>> ss.Ledger("budget.jsonl", "labour force 2025").cap
+        Decimal('30.0')
+        """
+        planned = Ledger(self.path, self.survey)
+        self._refuse_other_cap(planned._own(planned._read().lines), exact := as_decimal(cap, "cap"))
+        planned._planned = exact
+        return planned
 
     def spend(
         self,
@@ -446,6 +485,7 @@ class Ledger:
                 lines.append(f"  - {kind}: {both_sums(entry for entry in entries if entry.kind == kind)}")
         units = list(dict.fromkeys(entry.unit for entry in entries))
         lines += [MEANING] + ([] if cap is None else [CAPPED])
+        lines += [PLANNED] if any(line.number == 0 for line in own) else []
         lines += [UNKNOWN] if None in spent_on(entries) else []
         lines += [text for kind, text in LIMITS.items() if any(entry.kind == kind for entry in entries)]
         lines += [SEVERAL_UNITS.format(units=", ".join(units))] if len(units) > 1 else []
@@ -476,7 +516,7 @@ class Ledger:
         lines = list(lines)
         own = [line for line in lines if line.survey == self.survey]
         if own:
-            return own
+            return [*own, *self._planned_cap(own, number=0, time="")]
         names = _names(lines)
         near = " or ".join(map(repr, _near(self.survey, names)))
         raise InputError(
@@ -531,13 +571,24 @@ class Ledger:
             )
 
     def _first_cap(self, lines: Iterable[Line], cap: Cap) -> Cap | None:
-        recorded = last_cap(self._own(lines))
-        if recorded is not None and recorded != cap.cap:
+        assert cap.cap is not None
+        own = self._own(lines)
+        self._refuse_other_cap(own, cap.cap)
+        return cap if last_cap(own) is None else None
+
+    def _refuse_other_cap(self, own: list[Line], cap: Decimal) -> None:
+        recorded = last_cap(own)
+        if recorded is not None and recorded != cap:
             raise InputError(
                 f"the cap of {self.survey!r} is {shown(recorded)}, and cap= names another; leave it out, or change it "
                 "with set_cap(...)"
             )
-        return cap if recorded is None else None
+
+    def _planned_cap(self, own: list[Line], *, number: int, time: str) -> list[Line]:
+        """Return the line of the cap of :meth:`with_cap`, in a list that is empty if a cap is recorded."""
+        if self._planned is None or last_cap(own) is not None:
+            return []
+        return [Cap(what="first cap", cap=self._planned, number=number, time=time, survey=self.survey)]
 
     def _fault(self, release: Published, lines: tuple[Line, ...]) -> str | None:
         """Return the reason why a release does not fit the lines of the ledger, or None if the release fits."""
@@ -566,11 +617,20 @@ class Ledger:
         return None
 
     def _append(self, make: Callable[..., Line | None]) -> Line | None:
-        """Add the line that ``make`` returns for the present lines.  If ``make`` returns None, no line is added."""
+        """Add the line that ``make`` returns for the present lines.  If ``make`` returns None, no line is added.
+
+        A cap of :meth:`with_cap` is recorded immediately before an entry, when it is sure that the entry is accepted.
+        """
         with ledger_file.locked(self.path, write=True) as file:
             before = ledger_file.contents(file, self.path)
             time = datetime.now(UTC).isoformat(timespec="seconds")
             line = make(before.lines, number=len(before.lines) + 1, time=time, survey=self.survey)
+            if isinstance(line, Entry):
+                own = [each for each in before.lines if each.survey == self.survey]
+                for cap in self._planned_cap(own, number=line.number, time=time):
+                    ledger_file.append(file, cap, before, self.path)
+                    before = ledger_file.contents(file, self.path)
+                    line = replace(line, number=len(before.lines) + 1)
             return None if line is None else ledger_file.append(file, line, before, self.path)
 
 

@@ -170,6 +170,7 @@ def contents(file: int, path: Path) -> Contents:
         A line does not fit the chain.
     """
     with open(file, "rb", closefd=False) as readable:
+        readable.seek(0)  # it may have been read before
         data = readable.read()
     heading, *raw = data.split(b"\n")
     _check_heading(_json(heading) if raw else None, path)
