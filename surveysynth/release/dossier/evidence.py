@@ -41,10 +41,11 @@ def compared(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
     scratch : Path
         Folder for figures.
     """
-    found = comparison.findings
+    found, told = comparison.findings, tuple[Block, ...]()
+    if found:
+        told = Paragraph("Differences between release and file that exceed noise:"), listed(found)
     return (
-        *([Paragraph("Differences between release and file that exceed noise:"), listed(found)] if found else []),
-        *_estimates(comparison, scratch), *_farthest(comparison), *_distributions(comparison, scratch),
+        *told, *_estimates(comparison, scratch), *_farthest(comparison), *_distributions(comparison, scratch),
         *_told_apart(comparison), *_joint(comparison, scratch),
     )  # fmt: skip
 
