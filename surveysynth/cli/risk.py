@@ -86,7 +86,7 @@ def risk_command(
 
     The result is confidential. It is risk.csv, with one row for each record of the original. Column row is the position
     of the record (from 0, as in the internal part of a release); pattern_size is the number of synthetic records that
-    match the record in the columns of --known; risk is the marginal probability of identification (Hu, Savitsky and
+    match the record in the columns of --known; risk is the marginal probability of identification (Hu, Savitsky &
     Williams 2022b, eq. 8). pattern_size and risk are averaged over the data sets. They are missing for records that a
     release left out.
     """
