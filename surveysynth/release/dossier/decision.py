@@ -25,7 +25,7 @@ DECISIONS = (
     "Approved on the conditions written below",
     "Not approved",
 )
-MOST_FINDINGS = 4  # of a comparison, on the first page
+MOST_FINDINGS = 2  # of a comparison, on the first page
 QUESTION = (
     "You decide whether the folder public/ may be published. The guarantee rests on the values in the table below, "
     "which must be right and public: write who confirms each. You sign on the last page. This document stays inside."
