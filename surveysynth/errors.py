@@ -12,6 +12,8 @@ from typing import ClassVar, ParamSpec, TypeVar
 
 T = TypeVar("T")
 P = ParamSpec("P")
+# what a front door says of an error of another library, whose own message may hold a value of the data
+AT_FAULT = "surveysynth is at fault: {}. Its message is withheld, because it may quote the file."
 
 
 class SurveySynthError(Exception):

@@ -161,12 +161,10 @@ class Project:
     def open(self, who: object, file: str) -> None:
         """Name the confidential file.  If the plan is new, roles of columns are guessed."""
         with self._change(who):
-            plan = Plan.draft(file, guess=False) if self.plan is None else self.plan.set(file=file)
-            columns = opened(plan.files[0], plan.settings)[0]
-            if any(VALUE.match(column) for column in columns):
-                raise InputError(f"the file has {listing(columns)}")
-            self.plan = Plan.draft(file) if self.plan is None else plan
+            self.plan = Plan.draft(file) if self.plan is None else self.plan.set(file=file)
             self._read_columns()
+            if any(VALUE.match(column) for column in self.columns):
+                raise InputError(f"the file has {listing(self.columns)}")
 
     def set(self, who: object, /, **entries: Any) -> None:
         """Change entries of the plan, by their names without the section."""

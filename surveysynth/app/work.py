@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, SurveySynthError
+from ..errors import AT_FAULT, InputError, SurveySynthError
 from ..plan.plan import Plan
 from ..plan.preview import Preview
 from ..plan.strict import expected_arguments, is_strict
@@ -23,7 +23,6 @@ from ..release.release import read_release
 from ..synthesis.strict_request import check_contradictions, strict_request
 
 CHECK, RELEASE, COMPARE, DOSSIER = "check", "release", "compare", "dossier"
-AT_FAULT = "surveysynth is at fault: {}. Its message is withheld, because it may quote the file."
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from .._version import __version__
-from ..errors import NotFitForRelease, SurveySynthError
+from ..errors import AT_FAULT, NotFitForRelease, SurveySynthError
 from ..plan.words_of_plans import in_words_of_plans
 from ..progress import plain_lines
 from .compare import compare_command
@@ -97,7 +97,7 @@ def main(commands: Callable[[], object] = app) -> None:
     except Exception as error:
         ours = [f for f in traceback.extract_tb(error.__traceback__) if f"{Path(__file__).parents[1]}" in f.filename]
         where = f"{type(error).__name__} in {Path(ours[-1].filename).name}, line {ours[-1].lineno}"
-        _say("Error", f"surveysynth is at fault: {where}. Its message is withheld, because it may quote the file.")
+        _say("Error", AT_FAULT.format(where))
         sys.exit(1)
 
 
