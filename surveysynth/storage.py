@@ -385,7 +385,7 @@ def _swept(path: Path) -> list[Path]:
     pattern = re.compile(re.escape(f".{path.name}.") + "[0-9a-f]{8}")
     if (path / "public" / "manifest.json").is_file() and (path / UNFINISHED).is_file():
         (path / UNFINISHED).unlink()  # a run was killed after the move, before it removed this file
-    backup = path.with_name(f".{path.name}.replaced")
+    backup = path.parent / f".{path.name}.replaced"
     if os.path.lexists(backup):  # a run was killed between the renames of _exchange
         _remove(backup) if os.path.lexists(path) else os.rename(backup, path)
     for staging in sorted(p for p in path.parent.iterdir() if pattern.fullmatch(p.name)):
@@ -435,7 +435,7 @@ def _exchange(staging: Path, path: Path) -> None:
     names = os.fsencode(staging), os.fsencode(path)
     if renameat2 and renameat2(AT_FDCWD, names[0], AT_FDCWD, names[1], RENAME_EXCHANGE) == 0:
         return
-    backup = path.with_name(f".{path.name}.replaced")  # no renameat2 here: two renames
+    backup = path.parent / f".{path.name}.replaced"  # no renameat2 here: two renames
     os.rename(path, backup)
     try:
         os.rename(staging, path)

@@ -355,7 +355,7 @@ def compare(
             "compare(design, release): the confidential file as a SurveyDesign, and its release"
         )
     names = release.table_predictors() if by is None else as_list(by)
-    design = _with_labels(design, release)
+    design = _with_labels(design, release, names)
     known = {name: how for name, how in release.derived.items() if how is not None and name not in design.columns}
     design = design.assign(**known) if known else design
     lacking = [name for name in (*names, *release.predictors, *release.outcomes) if name not in design.columns]
@@ -379,15 +379,20 @@ def compare(
     return _comparison(release, names, _cells(own, theirs, names), *sides, int(missing.sum()), sampled)
 
 
-def _with_labels(design: SurveyDesign, release: Release) -> SurveyDesign:
+def _with_labels(design: SurveyDesign, release: Release, by: list[str]) -> SurveyDesign:
     """Return the file with the labels of the release, and with the answer "missing" if the release has it.
 
     Shares of the file then have the same denominator as shares of the release.  Weights, replicate weights,
-    calibrations and joint inclusion probabilities stay those of the file.
+    calibrations and joint inclusion probabilities stay those of the file.  A file that is read column by column keeps
+    only the columns that a comparison by ``by`` needs.
     """
     names = dict.fromkeys(name for name in (*release.categorical, *release.predictors) if name in design.columns)
     labels = labelled(design, release, names)
-    return design._with(_frame=design.frame.assign(**labels), _scan=None) if labels else design
+    if not labels:
+        return design
+    needed = dict.fromkeys([*design._frame.columns, *by, *release.predictors, *release.outcomes])
+    used = design.columns if release.derived else [name for name in needed if name in design.columns]
+    return design._with(_frame=design.select(used).assign(**labels), _scan=None)
 
 
 def _comparison(

@@ -68,7 +68,8 @@ class Served:
         command = [sys.executable, "-m", "surveysynth", "app", *arguments, "--no-browser"]
         self.process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=self.errors, text=True)
         lines = iter(self.process.stdout.readline, "")
-        self.address = next(line.strip() for line in lines if line.startswith("http://127.0.0.1:"))
+        self.address = next((line.strip() for line in lines if line.startswith("http://127.0.0.1:")), "")
+        assert self.address, self.stop()
         self.page = self.address.partition("?")[0]
         self.host = "/".join(self.address.split("/")[:3])
         end = time.monotonic() + 60
