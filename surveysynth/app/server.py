@@ -41,7 +41,7 @@ def run_page(plan: Path | None, port: int, tell: Callable[[str], None], *, brows
         from .access import HOST, Access
         from .page import app_of
         from .project import Project
-    except ImportError:
+    except ModuleNotFoundError:  # other errors say what is wrong with what is installed
         raise InputError("the page needs Shiny: pip install 'surveysynth[app]'") from None
     if plan is None and Path(PLAN).exists():
         raise InputError(f"{PLAN!r} exists: surveysynth app {PLAN} goes on with it, another name begins another plan")

@@ -19,6 +19,7 @@ import pytest
 from PIL import Image
 
 import surveysynth as ss
+from tests.conftest import without_r
 
 sync_api = pytest.importorskip("playwright.sync_api")
 pytest.importorskip("shiny")
@@ -66,7 +67,9 @@ class Served:
     def __init__(self, folder, *arguments):
         self.folder, self.errors = folder, (folder / "errors.txt").open("w+")
         command = [sys.executable, "-m", "surveysynth", "app", *arguments, "--no-browser"]
-        self.process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        self.process = subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=self.errors, text=True, env=without_r()
+        )
         lines = iter(self.process.stdout.readline, "")
         self.address = next((line.strip() for line in lines if line.startswith("http://127.0.0.1:")), "")
         assert self.address, self.stop()
