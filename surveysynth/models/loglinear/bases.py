@@ -1,4 +1,4 @@
-"""Basis functions over the cells of a response, and prior variances of their coefficients.
+"""Basis functions over the bins and special values of a response, and prior variances of their coefficients.
 
 A response is a confidential variable.  Its cells are bins of numbers, and special values such as "missing".  There are
 four kinds of basis functions: a line (called tilt if it is linear in the normal score of a bin), a smooth curve (bend),
@@ -36,12 +36,12 @@ PRODUCT = (0.03, 1.0)
 
 @dataclass
 class Variances:
-    """A growing list of the variance components of a model, with one guess for each component."""
+    """The variance components of a model, each with a prior guess of its value."""
 
     guesses: list[Guess] = field(default_factory=list)
 
     def add(self, guess: Guess) -> int:
-        """Add a variance component with this guess, and return the number of the component."""
+        """Add a variance component with this guess, and return its index, from 0."""
         self.guesses.append(guess)
         return len(self.guesses) - 1
 
@@ -118,7 +118,7 @@ class Response:
         return self._effect(features, blocks, (guess * ODDS[0], ODDS[1]), variances)
 
     def product(self, features: Floats, score: Floats, variances: Variances) -> Effect:
-        """Return an effect of ``features`` (R, A) whose only basis function is the ``score`` (G,) of a cell.
+        """Return an interaction effect: public ``features`` (R, A) times the ``score`` (G,) of the response's cell.
 
         With this effect, the fit can reproduce a table of sums, over records, of a feature times the record's score.
         The score is centred and scaled to variance 1.
@@ -141,7 +141,7 @@ class Response:
 
 
 def start_coefficients(effects: list[Effect], p: Floats) -> Floats:
-    """Return coefficients (d,) with which every row of the model has approximately the probabilities ``p`` (G,).
+    """Return starting coefficients (d,), with which every row has approximately the probabilities ``p`` (G,).
 
     Only the first of the ``effects``, the baseline, has coefficients other than 0.
     """
@@ -152,7 +152,7 @@ def start_coefficients(effects: list[Effect], p: Floats) -> Floats:
 
 
 def spline_kernel(x: Floats) -> Floats:
-    """Return the covariance (G, G) at points x (G,) of a random function: an integrated Wiener process.
+    """Return the covariance matrix (G, G) of an integrated Wiener process at the points ``x`` (G,).
 
     The process has value 0 and slope 0 at x = 0.  Its conditional mean is a natural cubic spline (Wahba 1978).
     """
@@ -173,7 +173,7 @@ def leading(kernel: Floats, tolerance: float, most: int) -> tuple[Floats, Floats
 
 
 def smooth_features(scores: Floats) -> tuple[Floats, Floats]:
-    """Return features that make an effect a smooth function of numbers, the ``scores`` (S,).
+    """Return features for an effect that is a smooth function of ``scores`` (S,): a line and curves.
 
     The first array (S, 1) has a line.  The second array (S, A) has bends, which are curves orthogonal to lines.  Each
     array is for a separate effect, because evidence against bends is not evidence against a line.

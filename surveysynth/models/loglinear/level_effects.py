@@ -37,7 +37,7 @@ LEAST, MOST = 1e-6, 4.0  # bounds of a variance; its estimate is infinite if eac
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LevelRows:
-    """Rows of a log-linear model, each in one level: the stratum or PSU whose effect is added to the row."""
+    """Rows of a log-linear model, with the level of each row: the stratum or PSU to which its records belong."""
 
     p: Floats  # (R, G) probabilities of the cells without the effects of levels
     records: Floats  # (R,) expected number of records of each row
@@ -49,17 +49,17 @@ class LevelRows:
         return LevelRows(tilted(self.p, effects, self.level), self.records, self.level, self.levels)
 
     def at(self, level: Codes, levels: int) -> LevelRows:
-        """Return the same rows in other strata or PSUs: ``level`` (R,), a number below ``levels`` for each row."""
+        """Return the same rows with another stratum or PSU for each row: ``level`` (R,), from 0 to ``levels`` - 1."""
         return LevelRows(self.p, self.records, level, levels)
 
     @cached_property
     def _by_level(self) -> tuple[Codes, Codes, Codes]:
-        """Three arrays: rows in the order of strata or PSUs, the strata or PSUs that occur, their first positions."""
+        """Row numbers sorted by stratum or PSU, the strata or PSUs that occur, and the first position of each."""
         order = np.argsort(self.level, kind="stable")
         return order, *np.unique(self.level[order], return_index=True)
 
     def sums(self, values: Floats) -> Floats:
-        """Sum ``values`` (R, ...) of rows, times expected numbers of records, in each stratum or PSU: (L, ...)."""
+        """Return the sum (L, ...) of ``values`` (R, ...) over the expected records of each stratum or PSU."""
         order, found, first = self._by_level
         out = np.zeros((self.levels, *values.shape[1:]))
         records = self.records[order].reshape(-1, *[1] * (values.ndim - 1))
@@ -83,7 +83,7 @@ class LevelRows:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LevelEffects:
-    """Effects of strata or PSUs (levels): K normally distributed coefficients for each of L levels."""
+    """Normal distribution of the effects of L strata or PSUs (levels): K coefficients for each level."""
 
     basis: Floats  # (G, K) basis functions over the cells of the response
     mean: Floats  # (L, K) means of the coefficients
@@ -94,12 +94,12 @@ class LevelEffects:
         return self.mean + (self.root @ rng.standard_normal((*self.mean.shape, 1)))[:, :, 0]
 
     def log_changes(self, coefficients: Floats) -> Floats:
-        """Return what ``coefficients`` (L, K) of strata or PSUs add to the log probabilities of the G cells: (L, G)."""
+        """Convert ``coefficients`` (L, K) of strata or PSUs to effects (L, G) on the log probabilities of cells."""
         return coefficients @ self.basis.T
 
 
 def tilted(p: Floats, effects: Floats, level: Codes) -> Floats:
-    """Return probabilities (R, G) proportional to p exp(effects), where ``effects`` (L, G) are of strata or PSUs.
+    """Return probabilities (R, G) proportional to p exp(e), where e (G,) is the effect of the row's stratum or PSU.
 
     ``p`` (R, G) are the probabilities of cells in each row of the model.  ``level`` (R,) is the row's stratum or PSU.
     """
@@ -153,7 +153,7 @@ def levels_from_pairs(
     response: Response, rows: LevelRows, groups: Floats, counts: Floats, noise: float, pairs: Floats,
     coarser: Sequence[LevelEffects] = (),
 ) -> LevelEffects:  # fmt: skip
-    """Estimate the variances of effects of strata or PSUs (levels) from a noisy table of pairs of records.
+    """Estimate the variances of effects of strata or PSUs (levels) from a noisy table of record pairs within levels.
 
     Records are paired at random within their level, and the table counts the pairs of all levels by the groups of the
     two records.  The returned effects have mean 0, because the table has no counts of single levels.  Effects of levels
@@ -208,9 +208,9 @@ def _level_effect(response: Response) -> tuple[Floats, Floats, Codes, Components
 
 
 def _contrasts(response: Response, groups: Floats) -> list[Floats]:
-    """Return, for each variance component, A functions of the J groups of cells: a list of arrays (A, J).
+    """Return, for each variance component, the scores (A, J) of groups of cells from which it is estimated.
 
-    The covariance of a function between the two records of a pair determines the component.
+    The covariance of a score between the two records of a pair determines the component.
     """
     found, many = [], len(response.p) - response.numbers
     if response.numbers:

@@ -24,7 +24,7 @@ PARETO_VARIANCE = 1.0  # prior variance of the index of an upper tail
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Observed:
-    """A noisy table (L, J), by the L levels of a factor: counts of J groups of cells, or sums of scores.
+    """A noisy table (L, J) of a response by the L levels of a factor: counts in J groups of cells, or sums of scores.
 
     Attributes
     ----------

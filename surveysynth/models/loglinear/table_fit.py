@@ -1,4 +1,4 @@
-"""Fit of a log-linear model to noisy tables by generalized least squares, and draws around the fit.
+"""Fit of a log-linear model to noisy tables by generalized least squares, and draws of its coefficients.
 
 The fit minimises
 
@@ -140,7 +140,7 @@ def fit_tables(
 
 
 def sketched(model: TableModel, y: Floats, theta: Floats) -> tuple[TableModel, Floats]:
-    """Return an approximate model with fewer rows (a sketch), and noisy entries (M,) for this model.
+    """Return an approximate model with fewer rows (a sketch), and the noisy entries (M,) adjusted to it.
 
     The entries are ``y`` (M,) plus the difference of the two models' expected entries, so that the residuals at the
     coefficients ``theta`` stay the same.
@@ -275,7 +275,7 @@ def _direction(curvature: tuple[Floats, bool], pairs: list[tuple[Floats, Floats]
 
 
 def _prior_gradient(known: Known, theta: Floats, mean: Floats, q: Floats) -> Floats:
-    """Return what the priors add to -1/2 times the gradient (d,) of the objective of a fit."""
+    """Return the priors' part (d,) of -1/2 times the gradient of the objective of a fit."""
     return known.rows.T @ ((known.value - known.rows @ theta) / known.variance) - (theta - mean) / q
 
 
@@ -307,7 +307,7 @@ class Perturbation:
 
     @classmethod
     def for_fit(cls, fit: TableFit, noise: Floats, rng: np.random.Generator) -> Perturbation:
-        """Draw the errors ``prior`` and ``known`` for a fit.  The errors ``noise`` (M,) of the tables are given."""
+        """Draw errors of the priors for a fit, and combine them with given errors ``noise`` (M,) of the tables."""
         _, component = coefficients(fit.model)
         less = np.where(np.isinf(fit.components.worth), 1.0, np.minimum(1.0, OPEN / fit.variance))
         prior = rng.standard_normal(len(fit.q)) * np.sqrt(fit.q * less[component])

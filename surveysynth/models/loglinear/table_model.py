@@ -89,14 +89,14 @@ class Table:
 
     @cached_property
     def rows(self) -> list[Codes]:
-        """Numbers of the model's rows that belong to each level of the table."""
+        """Indices of the model's rows in each level of the table."""
         order = np.argsort(self.level, kind="stable")
         return np.split(order, np.searchsorted(self.level[order], np.arange(1, self.levels)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Effect:
-    """A term z(r)' Theta b(g) of the log probability of bin g in row r of the model.
+    """Effect of A features on the log probabilities of bins: the term z(r)' Theta b(g) for bin g in row r.
 
     z(r) are A features of the row, b(g) are K basis functions of the bin, and Theta (A, K) are coefficients with normal
     priors.  The prior variance of a coefficient is its relative variance times an estimated variance component.
@@ -241,7 +241,7 @@ class TableModel:
 
     @cached_property
     def columns(self) -> list[tuple[Floats, list[tuple[Table, slice]]]]:
-        """The tables in groups with equal :attr:`Table.bins`.
+        """The tables, grouped by their columns: the tables of a group have equal :attr:`Table.bins`.
 
         For each group: the ``bins``, and a list of pairs, which are a table of the group and the positions of its
         entries in the vector of all entries.
@@ -342,10 +342,7 @@ class TableModel:
         return ((table, at) for table, at in self._at() if table.sampled)
 
     def _squared_means(self, p: Floats) -> Floats:
-        """Return the sum over public cells x of n_x m_x m_x' (M, M).
-
-        n_x is the number of records of cell x, and m_x (M,) are the expected entries of the tables of one such record.
-        """
+        """Return the sum (M, M) of m m' over records; m is a record's expected contribution given its public cell."""
         means = np.zeros((len(self.n), sum(table.size for table in self.tables)))
         for table, at in self._sampled():
             sums = np.zeros((len(self.n), table.levels, table.bins.shape[1]))
@@ -394,10 +391,9 @@ def _table_jacobian(table: Table, block: _Block, placed: csr_array, w: Floats, m
 
 
 def _common(one: Table, other: Table, w: Floats) -> Floats:
-    """Return, for each entry of one table and each entry of another, a sum over records: (entries, entries).
+    """Return the expected sum over records of products of contributions to two tables: (entries, entries).
 
-    The sum is of the expected product of a record's contributions to the two entries.  ``w`` (R, G) are the expected
-    records of each row in each bin.
+    ``w`` (R, G) are the expected records of each row in each bin.
     """
     out = np.zeros((one.levels, one.bins.shape[1], other.levels, other.bins.shape[1]))
     pair = one.level * other.levels + other.level

@@ -1,1 +1,1 @@
-"""FBS and FBP: normal regressions of outcomes and log weight on the predictors."""
+"""The fully Bayes synthesizers FBS and FBP: normal regressions of outcomes and log weight on public predictors."""

@@ -134,7 +134,7 @@ def _stan_data(counts: GroupedCounts) -> dict[str, object]:
 
 
 def _quadratic(counts: GroupedCounts, p: Floats) -> tuple[Floats, Floats, Floats]:
-    """Approximate the log likelihood of effects e by parabolas, given shares p (G, K): pull e - information e^2 / 2.
+    """Approximate the log likelihood of each effect e, given shares p, by a parabola: pull e - information e^2 / 2.
 
     Returns
     -------
@@ -178,7 +178,7 @@ def _sums(x: Floats, parent: Codes) -> Floats:
 
 
 def _spread(information: Floats) -> float:
-    """Return the unit in which the sampler measures sigma: roughly, how large sigma is if the data show no effects.
+    """Return the sampler's unit of sigma, the scale of effects: roughly the size of sigma if the data show no effects.
 
     An effect has the variance sigma^2 / 2.  If sigma is near 0, the Fisher information on this variance is sum I^2 / 2,
     where I is the ``information`` on each effect.  So its standard error is (2 / sum I^2)^(1/2), and sigma is of the

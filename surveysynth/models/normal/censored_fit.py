@@ -82,7 +82,7 @@ class DistinctRecords:
 
 @dataclass(frozen=True, repr=False)
 class Pilot:
-    """The pilot fit, by least squares of the records inside the clamp, from which Markov chains start.
+    """A pilot fit, from which Markov chains start: least squares of the records whose contributions are not clamped.
 
     ``B`` (K, D) are the coefficients, and ``L`` (D, D) is the Cholesky factor of the residual covariance Sigma.  ``A``,
     ``R``, ``Z0`` and ``S0`` are the sufficient statistics of :mod:`.joint_regression`.
@@ -106,7 +106,7 @@ def distinct_records(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, base: 
 
 
 def public_start(K: int, D: int, rng: np.random.Generator) -> Point:
-    """Draw a start (B, L) of the search for modes from the priors, without use of the file.
+    """Draw a starting point (B, L) for the search for modes from the priors, without use of the file.
 
     Coefficients are N(0, 100).  Residual standard deviations are half-t(3, 0, 10), but at least 0.1, and residuals are
     uncorrelated.
@@ -116,7 +116,7 @@ def public_start(K: int, D: int, rng: np.random.Generator) -> Point:
 
 
 def descent(records: DistinctRecords, rng: np.random.Generator) -> Point:
-    """Move from a public random start to a point near the file, by Gibbs steps of a regression with t errors.
+    """Draw a point (B, L) that fits the records, by Gibbs steps of a regression with t errors from a public start.
 
     t errors bound the influence of a record.  A t error is normal with a random precision factor q.  Given q, (B,
     Sigma) is drawn from its posterior under a flat prior.
@@ -217,7 +217,7 @@ def only_mode(records: DistinctRecords, bound: float, rng: np.random.Generator) 
 
 
 def _around(records: DistinctRecords, inverse: Floats, place: Point, rng: np.random.Generator) -> Point:
-    """Return a random start near ``place``, as in the elemental starts of robust regression (Rousseeuw 1984).
+    """Draw a starting point (B, L) near ``place``, like an elemental start of robust regression (Rousseeuw 1984).
 
     With probability 1/2, the coefficients are fitted to one random record of each predictor row.  Otherwise, all fitted
     values are shifted by the residual of one random record.  Sigma is smaller than at ``place``.  ``inverse`` (K, G) is

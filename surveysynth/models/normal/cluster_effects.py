@@ -158,7 +158,7 @@ def log_likelihood_without_effects(statistics: SufficientStatistics, B: Floats, 
 
 
 def _contrast(B: Floats) -> Floats:
-    """Return for each of S coefficients B a matrix (D + K, D) that turns [Y, x] into residuals Y - B' x."""
+    """Return, for each of S draws of B, the matrix (D + K, D) that turns [Y, x] into residuals Y - B' x."""
     S, _, D = B.shape
     return np.concatenate([np.broadcast_to(np.eye(D), (S, D, D)), -B], axis=1)
 

@@ -167,7 +167,7 @@ class FBP(JointRegression[PopulationRecords]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> PopulationRecords:  # fmt: skip
-        """Check a file and return the records that the model needs, with the cell of each record.
+        """Check a file and return the records that FBP needs, with the cells in which synthetic weights are equal.
 
         The arguments are those of :meth:`Synthesizer.prepare`.
 
@@ -227,7 +227,10 @@ class FBP(JointRegression[PopulationRecords]):
         sigma = fit.values["sigma"].reshape(-1, len(S))
 
         def coefficients(target: Floats, tilt: Floats, sd: Floats) -> Floats:
-            """Draw coefficients b (S, K) ~ N(0, 100 I), given target ~ N(U'R b + tilt v, sd^2 I), v = U'R intercept."""
+            """Draw coefficients b (S, K) exactly from their posterior, given ``target`` in the sampler's coordinates.
+
+            The prior is N(0, 100 I), and target ~ N(U'R b + tilt v, sd^2 I) with v = U'R intercept (:func:`_rotated`).
+            """
             precision = 1 / sd[:, None] ** 2 + 1 / (BETA_VARIANCE * root**2)
             mean = (target - tilt[:, None] * v) / sd[:, None] ** 2 / precision
             seen = (mean + sampler.rng.standard_normal(mean.shape) / np.sqrt(precision)) / root
@@ -303,7 +306,7 @@ class FBP(JointRegression[PopulationRecords]):
     def variance_factor(
         self, records: PopulationRecords, draws: Draws, positions: Sequence[int], bound: float, *, corrected: bool
     ) -> float | None:
-        """Return the factor that corrects variances of means, estimated from synthetic files of a censored fit.
+        """Return the factor by which to multiply variances of means estimated from synthetic files of a censored fit.
 
         See :meth:`JointRegression.variance_factor`.  If the weight is modelled, the factor is unknown, and the result
         is None.

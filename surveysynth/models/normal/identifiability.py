@@ -81,10 +81,9 @@ def refuse_degenerate(S0: Floats, statistics: SufficientStatistics, rank: int) -
 
 
 def refuse_unseen(records: JointRecords, R: Floats) -> Floats:
-    """Raise ModelError unless the privacy-weighted records identify the mean of every predictor row.
+    """Return the pseudo-inverse (K, rank) of ``R``; raise ModelError if the mean of a predictor row is unidentified.
 
-    ``R`` (rank, K) is a root of the weighted cross products of the predictors, R'R = X' diag(alpha) X.  Return its
-    pseudo-inverse (K, rank).
+    ``R`` (rank, K) is a root of the privacy-weighted cross products of the predictors, R'R = X' diag(alpha) X.
     """
     inverse = np.linalg.pinv(R)
     outside = np.linalg.norm(records.X - records.X @ inverse @ R, axis=1) > 1e-6 * (

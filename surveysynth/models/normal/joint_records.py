@@ -47,11 +47,11 @@ class JointPublic(Public):
         return 1 if self.categories is None else self.categories.K
 
     def labels(self, category: Codes | None) -> dict[str, pd.Series]:
-        """Return the categorical outcomes as columns by name, given the category of each record (None without any)."""
+        """Convert each record's category to one column of labels per categorical outcome; None gives no columns."""
         return {} if category is None or self.categories is None else self.categories.columns(category)
 
     def rows_of(self, category: Codes | None) -> Codes:
-        """Return the row of X of each record (n,).  ``category`` (n,) is None if the model has no categories."""
+        """Return the row number (n,) in X of each record.  ``category`` (n,) is None if the model has no categories."""
         return self.row if category is None else self.row + category
 
 
@@ -78,7 +78,7 @@ class JointRecords(Records, JointPublic):
 
     @property
     def pattern(self) -> Codes:
-        """Row of X (n,) of each record, given the record's category."""
+        """Row number (n,) in X, the distinct predictor rows, of each record with its confidential category."""
         return self.row if self.categories is None else self.row + self.categories.category
 
 

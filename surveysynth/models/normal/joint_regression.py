@@ -157,7 +157,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
 
     @property
     def measure(self) -> str:  # type: ignore[override]  # of the transforms
-        """Scale of the density, as the report prints it."""
+        """Working scale of the record density, as text for the report: the transforms of the numeric outcomes."""
         return "; ".join(dict.fromkeys(t.describe() for t in self.transforms()))
 
     def pilot(self) -> Self | None:
@@ -169,7 +169,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return None if self.prior == "flat" else replace(self, prior="flat")
 
     def note_obstacles(self, design: SurveyDesign, clusters: Clusters, wrong: Obstacles) -> None:
-        """Add the errors in outcomes and predictors, for which :meth:`prepare` would refuse the file, to ``wrong``.
+        """Add to ``wrong`` the errors in outcomes and predictors for which :meth:`prepare` would refuse the file.
 
         PSUs and strata are no reason to refuse the file, because they have effects in this model.
         """
@@ -413,16 +413,13 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         )
 
     def biased(self, records: J, unit: Codes | None) -> dict[str, bool]:
-        """Return the quantities that privacy weights shrink, by name.
-
-        The value of a name is True if :meth:`debias_draws` corrects the quantity even without ``debias``.
-        """
+        """Return, for each quantity that privacy weights shrink, True if it is corrected even without ``debias``."""
         spread = {"the spread between PSUs": True} if _new_psus(records) else {}
         shares = {"the shares of categories": unit is None} if self.categorical else {}
         return spread | shares
 
     def effects_of_records(self, public: JointPublic, draw: Draws, rng: np.random.Generator) -> Floats:
-        """Return effects (n, D) on outcomes and log weight for one synthetic data set, given one draw.
+        """Return effects (n, D) of PSUs and strata on the records of one synthetic data set, given one draw.
 
         They are new effects of PSUs plus the drawn effects of strata.  If only strata have effects, they are the drawn
         ones.  Return zeros (1, D) for a model without effects.
@@ -496,7 +493,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
     def variance_factor(
         self, records: J, draws: Draws, positions: Sequence[int], bound: float, *, corrected: bool
     ) -> float | None:
-        """Return the factor that corrects variances of means, estimated from synthetic files of a censored fit.
+        """Return the factor by which to multiply variances of means estimated from synthetic files of a censored fit.
 
         The factor is the true variance, which the clamp increases, divided by the variance that synthetic files show.
         With ``corrected``, the files come from draws that :meth:`uncensored` corrected.
@@ -568,7 +565,7 @@ def _new_psus(records: JointRecords) -> bool:
 
 
 def _strata(records: JointRecords, draws: Draws) -> gaussian.Effects | None:
-    """Return the draws of effects of strata, as ``densities/normal_density.py`` takes them, or None without effects."""
+    """Return the draws of effects of strata for ``densities/normal_density.py``, or None if none were drawn."""
     if records.groups is None or "strata" not in draws.effects:
         return None
     group, parent = records.groups.record, records.groups.parent

@@ -32,7 +32,7 @@ TILTS, TILTED_ROWS = (6, 12), 300
 
 
 def with_shares(numeric: Draws, records: JointRecords, crossed: Categories, alpha: Floats, sampler: Sampler) -> Draws:
-    """Draw the shares of categories from their pseudo posterior, and add them to ``numeric``.
+    """Draw the shares of categories from their pseudo posterior, and add them to the ``numeric`` draws.
 
     ``numeric`` are draws of the parameters for numeric outcomes and weight, of which the shares are independent given
     the data.  ``crossed`` are the categories of the records, and ``alpha`` (n,) are their privacy weights.
@@ -92,7 +92,7 @@ def simulate(public: JointPublic, draw: Draws, rng: np.random.Generator) -> Code
 
 
 def _new_tilt(public: JointPublic, draw: Draws, rng: np.random.Generator) -> Floats:
-    """Return effects of groups on log shares (C, K) for one data set, given one draw of the parameters.
+    """Return effects (C, K) of PSUs or strata on log shares for one synthetic data set, given one draw.
 
     They are new effects of PSUs plus the drawn effects of strata.  If only strata have effects, they are the drawn
     ones.

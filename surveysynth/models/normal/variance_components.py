@@ -1,4 +1,4 @@
-"""The posterior of (B, Sigma, tau) of FBS, with effects of PSUs and strata integrated out.
+"""Posterior of coefficients, Sigma and variance ratios tau of FBS, with effects of PSUs and strata integrated out.
 
 The model is
 
@@ -126,7 +126,7 @@ def or_refuse(draw: Callable[[], Floats]) -> Floats:
 
 @dataclass(frozen=True, repr=False)
 class Integrated:
-    """The likelihood of FBS with effects of PSUs and strata integrated out, tabulated as a function of phi.
+    """The likelihood of FBS with effects of PSUs and strata integrated out, tabulated as a function of variance ratios.
 
     phi = log(1 + a_bar tau) stands for the variance ratios tau.  The likelihood depends on phi through cross products G
     and a log determinant (see the module docstring).  G is computed for predictors inverse' x and residuals L_0^-1 (Y -
@@ -151,7 +151,7 @@ class Integrated:
         return np.asarray(np.expm1(phi) / self.a_bar[:, None])
 
     def factors(self, phi: Floats) -> tuple[Floats, Floats]:
-        """Return Cholesky factors (N, rank + D, rank + D) of G, and log determinants (N,), for N points ``phi``.
+        """Return Cholesky factors (N, rank + D, rank + D) of cross products G, and log determinants (N,).
 
         ``phi`` has the shape (N, levels).  G has the predictors before the residuals.
         """
