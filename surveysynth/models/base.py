@@ -117,7 +117,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
 
     @property
     def models(self) -> tuple[Synthesizer[Any], ...]:
-        """The models of which this model consists, in order.  A single model consists of itself."""
+        """The models of a sequence of models, in order, or this model alone if it is not a sequence."""
         return (self,)
 
     @property
@@ -163,7 +163,9 @@ class Synthesizer(Generic[R], metaclass=Complete):
 
     @abstractmethod
     def log_density(self, records: R, draws: Draws) -> Floats:
-        """Compute the log density of each record for each draw, normalized and on the scale of ``measure``.
+        """Compute the normalized log density of each record for each draw.
+
+        The attribute ``measure`` names the scale of the density.
 
         Parameters
         ----------
@@ -233,11 +235,11 @@ class Synthesizer(Generic[R], metaclass=Complete):
 
     @property
     def computed_from_file(self) -> list[str]:
-        """Sentences for the report on statistics of the confidential file that set constants of the model."""
+        """Sentences for the report that name constants of the model computed from the confidential file."""
         return []
 
     def pilot(self) -> Synthesizer | None:
-        """Return a simpler model that is fitted to the same records in milliseconds.
+        """Return a simpler model that is fitted to the same records in milliseconds, or None.
 
         The search for the scale c1 of the privacy weights starts from the scale that suits the simpler model.
 
@@ -453,7 +455,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         return np.where(np.isfinite(out), out, np.inf)
 
     def log_ratio(self, records: R, before: Floats, after: Floats, draws: Draws) -> Floats:
-        """Compute how much the log pseudo likelihood of each draw changes with the privacy weights.
+        """Compute the change (S,) of the log pseudo likelihood if privacy weights ``before`` become ``after``.
 
         The log pseudo likelihood is sum_i alpha_i log p(record i | draw).
 
@@ -546,7 +548,7 @@ def present(design: SurveyDesign, outcome: str) -> Floats:
 
 
 def _blocks(key: Codes, S: int) -> Iterator[Codes]:
-    """Return the positions of the records in blocks, each of which has about ``BLOCK`` log densities in S draws.
+    """Return the positions of the records in blocks of about ``BLOCK`` log densities (records times S draws).
 
     ``key`` (n,) is the unit of each record.  All records of a unit are in the same block.
     """
@@ -562,7 +564,7 @@ class Clustered(Synthesizer[R]):
 
 
 class Boundable(Synthesizer[R]):
-    """A synthesizer that can be fitted under the censored mechanism.
+    """A synthesizer that can be fitted under the censored mechanism, with a clamped log likelihood of each record.
 
     This mechanism clamps the contribution of each record i to the log pseudo likelihood, alpha_i log p(record i), to
     the interval from -bound to bound (Hu, Williams & Savitsky 2025, eq. 3.6).
@@ -583,7 +585,7 @@ class Boundable(Synthesizer[R]):
         """
 
     def uncensored(self, records: R, draws: Draws, positions: Sequence[int], bound: float) -> Draws:
-        """Return the draws at ``positions`` of a censored fit, corrected for the bias of the censored estimates.
+        """Return the draws at ``positions`` of a censored fit, corrected for the bias that the clamp causes.
 
         In the fit, all privacy weights were 1, and the log density of each record was clamped to [-bound, bound].
 
@@ -597,7 +599,7 @@ class Boundable(Synthesizer[R]):
     def variance_factor(
         self, records: R, draws: Draws, positions: Sequence[int], bound: float, *, corrected: bool
     ) -> float | None:
-        """Return the factor by which estimated variances of means are too small, if they come from a censored fit.
+        """Return the factor by which variances of means that are estimated after a censored fit are too small.
 
         The variances are estimated from the synthetic files.  With ``corrected``, the files come from draws that
         :meth:`uncensored` corrected.  ``positions`` are the released draws, and ``bound`` is the clamp.  None means
@@ -611,11 +613,11 @@ class Debiasable(Synthesizer[R]):
 
     @abstractmethod
     def biased(self, records: R, unit: Codes | None) -> dict[str, bool]:
-        """Return the names of the quantities in which privacy weights cause a strong bias.
+        """Return which quantities privacy weights bias strongly, and whether each is corrected even without ``debias``.
 
-        A name is, for example, "the spread between PSUs".  Each name is mapped to True if :meth:`debias_draws` corrects
-        the quantity even without ``debias``, and to False otherwise.  ``unit`` (n,) is the unit of each record, or None
-        if each record is a unit.
+        The keys are names, for example "the spread between PSUs".  The value is True if :meth:`debias_draws` corrects
+        the quantity even without ``debias``, and False otherwise.  ``unit`` (n,) is the unit of each record, or None if
+        each record is a unit.
         """
 
     @abstractmethod

@@ -92,11 +92,11 @@ def _shapes(eta: Floats, lam: Floats, gamma: Floats) -> tuple[Floats, Floats, Fl
 def _clamp(
     row: Codes, logs: Floats, alpha: Floats, count: Floats, c: Floats, p: Floats, q: Floats, bound: float
 ) -> tuple[float, Floats]:
-    """Compute the censored log likelihood, and sums over the records that are not clamped.
+    """Compute the censored log likelihood, and the sufficient statistics of the records that are not clamped.
 
-    The sums (G, 3) are of alpha, alpha log y and alpha log(1 - y) over these records of each predictor row.  Equal
-    records are grouped: group i has predictor row ``row[i]``, privacy weight ``alpha[i]``, ``logs[i]`` = (log y,
-    log(1 - y)) and ``count[i]`` records.  ``c``, ``p`` and ``q`` (G,) are the three results of :func:`_shapes`.
+    The statistics (G, 3) are the sums of alpha, alpha log y and alpha log(1 - y) over these records of each predictor
+    row.  Equal records are grouped: group i has predictor row ``row[i]``, privacy weight ``alpha[i]``, ``logs[i]`` =
+    (log y, log(1 - y)) and ``count[i]`` records.  ``c``, ``p`` and ``q`` (G,) are the three results of :func:`_shapes`.
     """
     total, sums = 0.0, np.zeros((c.size, 3))
     for i in range(row.size):
@@ -337,9 +337,9 @@ def _row_coefficients(X: Floats, draws: Draws) -> tuple[Floats, Floats, Floats]:
 
 
 def _shapes_at(X: Floats, theta: Floats) -> tuple[float, Floats, Floats]:
-    """Return lambda, phi (G,) and 1 - phi (G,) at the parameters ``theta`` = (b, log(lambda - 0.1)).
+    """Return the precision lambda, the mean phi (G,) of y in each predictor row, and 1 - phi (G,).
 
-    phi is the mean of y in each predictor row.
+    ``theta`` are the parameters (b, log(lambda - 0.1)).
     """
     eta = X @ theta[:-1]
     return LEAST_LAMBDA + float(np.exp(theta[-1])), expit(eta), expit(-eta)

@@ -178,10 +178,10 @@ def _carried(model: Synthesizer, records: Records, draws: Draws, sampler: Sample
 
 
 def _largest_difference(model: Synthesizer, records: Records, draws: Draws, alpha: Floats, sampler: Sampler) -> float:
-    """Return the largest difference, in standard errors, of parameter means between two samples.
+    """Return the largest difference, in standard errors, of parameter means between reweighted and new draws.
 
-    The samples are ``draws``, made under privacy weights of 1 and reweighted to ``alpha``, and draws of a new fit under
-    ``alpha``.
+    The two samples are ``draws``, made under privacy weights of 1 and reweighted to ``alpha``, and draws of a new fit
+    under ``alpha``.
     """
     other = model.fit(records, alpha, sampler)
     log_ratio = model.log_ratio(records, np.ones(records.n), alpha, draws)

@@ -182,7 +182,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
     def biased(self, records: CountRecords, unit: Codes | None) -> dict[str, bool]:
-        """Return an empty dict, because no quantity is corrected without ``debias``."""
+        """Return an empty dict: the report names no quantity of a count model as strongly biased."""
         return {}
 
     def lipschitz(
@@ -402,9 +402,9 @@ def _log_p(records: CountRecords, pairs: Codes, draws: Draws) -> Floats:
 
 
 def _count_alone(records: CountRecords, pairs: Codes, draws: Draws) -> tuple[Floats, Floats, Floats]:
-    """Return coefficients as :func:`_with_weight` does, for a weight that is not modelled.
+    """Return c, the log probability of the count, and p = q = 0, each (pairs, S), if no weight is modelled.
 
-    So c is the log probability of the count, and p = q = 0.
+    These are the coefficients of :func:`_with_weight`.
     """
     c = _log_p(records, pairs, draws)
     return c, np.zeros_like(c), np.zeros_like(c)

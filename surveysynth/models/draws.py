@@ -52,7 +52,7 @@ class Streams:
 
 @dataclass(frozen=True)
 class Sampler:
-    """Settings of the sampler.
+    """Settings of Markov chain Monte Carlo: engine, source of randomness, number and lengths of chains.
 
     ``engine`` is a function without arguments that returns the engine that runs Stan programs.  ``rng`` is the source
     of the randomness and also seeds the engine.  ``chains`` is the number of Markov chains.  Each chain has ``warmup``
@@ -75,7 +75,7 @@ class Sampler:
         )
 
     def seed(self) -> int:
-        """Draw a seed of 32 bits, which seeds all chains of one run of the engine."""
+        """Draw a seed of 32 bits for all chains of one run of a Stan program."""
         return int(self.rng.integers(1, 2**32 - 1))  # CmdStan reads 2^32 - 1 as "no seed"
 
     @property
@@ -135,7 +135,7 @@ class Draws:
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """Names of the failed convergence diagnostics, with effective sample sizes times :attr:`efficiency`."""
+        """Names of the failed convergence diagnostics, with effective sample sizes scaled by :attr:`efficiency`."""
         d = self.diagnostics
         weighted = replace(d, ess_bulk=d.ess_bulk * self.efficiency, ess_tail=d.ess_tail * self.efficiency)
         return weighted.failures

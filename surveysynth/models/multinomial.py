@@ -194,7 +194,7 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
         return weights, log_w
 
     def fit(self, records: CategoryRecords, alpha: Floats, sampler: Sampler) -> Draws:
-        """Draw the coefficients b from the pseudo posterior, by Hamiltonian chains.
+        """Draw the coefficients b from the pseudo posterior, by Hamiltonian Monte Carlo.
 
         Raises
         ------
@@ -300,7 +300,7 @@ def _sampled(
 
 
 def _pseudo_posterior(W: Floats, C: Floats, sums: Floats, precision: float) -> Target:
-    """Return the function of psi that computes the log pseudo posterior density and its gradient.
+    """Return the function that computes the log pseudo posterior density of the coefficients psi, and its gradient.
 
     The argument of the function is psi (r, K - 1) as a vector.  W, psi and C are as in the module's docstring, and
     ``sums`` is A.  ``precision`` is the prior precision of each element of psi.

@@ -52,7 +52,7 @@ SCALES = (
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class Later:
-    """What is needed to compute the model matrix of a later model for a synthetic file.
+    """The data from which the model matrix of a later model is computed for a synthetic file.
 
     A later model is any model of the sequence but the first.  Its predictors include synthetic outcomes, so its model
     matrix must be computed anew for each synthetic file.  It must have the columns of the model matrix of the fit, and
@@ -84,7 +84,7 @@ class Later:
 
     @classmethod
     def from_records(cls, design: SurveyDesign, model: Synthesizer, records: Records) -> Self:
-        """Make a :class:`Later` from the confidential file ``design``, the model, and its records in the fit."""
+        """Make a :class:`Later` from the confidential file, the model, and the records to which the model is fitted."""
         mean, sd = (records.mean, records.sd) if isinstance(records, Standardized) else (None, None)
         whole = [f.name for f in fields(records.view) if not f.metadata.get("each") and f.name not in ("X", "columns")]
         public_fields = {name: getattr(records, name) for name in whole}
@@ -295,7 +295,7 @@ class Sequential(Synthesizer[SequentialRecords]):
         return tuple(o for o in self.numeric if o in self.applies and o not in self.elsewhere)
 
     def _files(self, frame: pd.DataFrame) -> Iterator[tuple[Synthesizer, pd.DataFrame, Bools]]:
-        """Yield, for each later model: the model, the file to which it is fitted, and whether it applies (n,).
+        """Yield each later model, the file to which it is fitted, and whether its question applies to each record (n,).
 
         In a record to which a survey question does not apply, the file has a missing value for an outcome of the model
         itself, and the value ``elsewhere`` for an outcome of an earlier model.  Numeric outcomes that are stored as
@@ -438,7 +438,7 @@ class Sequential(Synthesizer[SequentialRecords]):
 
     @property
     def computed_from_file(self) -> list[str]:
-        """At most one sentence: for which outcomes the predictors are standardized by the confidential file."""
+        """At most one sentence, on outcomes whose predictors are standardized with the confidential file."""
         outcomes = [o for model in self.models[1:] if isinstance(model, OneOutcome) for o in model.outcomes]
         return [SCALES.format(", ".join(outcomes))] if outcomes else []
 

@@ -113,7 +113,7 @@ def _spread(L: Floats, bound: float) -> float:
 
 
 def uncensored_tilted(B: Floats, L: Floats, X: Floats, size: Floats, bound: float) -> tuple[Floats, Floats]:
-    """Correct draws of B and Sigma of the model FBP for the bias that the clamp causes.
+    """Correct draws of B and Sigma of the fully Bayes model FBP for the bias that the clamp causes.
 
     Parameters
     ----------

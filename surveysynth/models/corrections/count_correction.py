@@ -129,10 +129,10 @@ def correct(
 
 @dataclass(frozen=True)
 class _Rows:
-    """Predictor rows, and what determines the privacy weights of their records.
+    """Predictor rows, their numbers of records, and the function that computes privacy weights from risks.
 
-    ``X`` (G, K) are the predictor rows, and ``size`` (G,) their numbers of records.  ``alpha`` computes privacy weights
-    from risks.  ``draws`` is the number of posterior draws over which a risk is the maximum.
+    ``X`` (G, K) are the predictor rows, ``size`` (G,) the numbers of records, and ``alpha`` is the function.  ``draws``
+    is the number of posterior draws over which a risk is the maximum.
     """
 
     X: Floats
@@ -170,7 +170,10 @@ class _Theta:
         return log(self.a) if self.a > 0 else -inf
 
     def flat(self) -> Floats:
-        """Return the coordinates as one array: b; u, unless the model is Poisson; c and log sigma, unless c is None."""
+        """Return the parameters as one array of coordinates, in the order b, u, c and log sigma.
+
+        A Poisson model has no u.  If the survey weight is public, there are no c and log sigma.
+        """
         u = [log1p(self.a * self.mean)] if self.dispersed else []
         return np.concatenate([self.b, u, [] if self.sigma is None else [*np.asarray(self.c), log(self.sigma)]])
 
@@ -233,9 +236,9 @@ def _solved(draw: _Theta, start: Floats, rows: _Rows, H: Floats | None) -> tuple
 
 
 def _extent(x: Floats, draw: _Theta, rows: _Rows) -> float:
-    """Return how far the step ``x`` in coordinates moves the model.
+    """Return the largest change that the step ``x`` of the coordinates makes in quantities of the count model.
 
-    This is the largest change in log means, in u, in mean log weights (relative to sigma) and in log sigma.
+    The quantities are the log means, u, the mean log weights (relative to sigma) and log sigma.
     """
     K = len(draw.b)
     largest = [np.abs(rows.X @ x[:K]).max()]
@@ -303,11 +306,12 @@ def _solve(C: Floats, y: Floats) -> Floats:
 
 
 def _risks(theta: _Theta, rows: _Rows, v: Floats, row: Codes, mass: Floats, z: Floats, t: Floats) -> Floats:
-    """Compute risks (P, nodes) if ``theta`` is the truth, for P counts with ``nodes`` log weights each.
+    """Compute the risks of records with given counts and log weights, if the parameters ``theta`` are the truth.
 
-    The risk is the largest |log density| of the count and the log weight over posterior draws.  Count i is ``v[i]`` in
-    predictor row ``row[i]``, represents ``mass[i]`` records, and has the predictors ``z[i]`` of the log weight.  Its
-    log weights lie ``t`` (nodes,) standard deviations from their mean.
+    The risks are (P, nodes), for P counts with ``nodes`` log weights each.  A risk is the largest |log density| of the
+    count and the log weight over posterior draws.  Count i is ``v[i]`` in predictor row ``row[i]``, represents
+    ``mass[i]`` records, and has the predictors ``z[i]`` of the log weight.  Its log weights lie ``t`` (nodes,) standard
+    deviations from their mean.
     """
     X, n = rows.X, rows.size.sum()
     eta = X @ theta.b
@@ -378,7 +382,7 @@ def _directions(dim: int, draws: int) -> Floats:
 
 
 def _counts_of_rows(mu: Floats, phi: float) -> tuple[Floats, Floats]:
-    """Represent the negative binomial distribution in each of G predictor rows by NODES counts.
+    """Represent the negative binomial distribution in each of G predictor rows by a few counts and probabilities.
 
     The distributions have the means ``mu`` (G,) and the dispersion ``phi``.  Returns two arrays (G, NODES): the counts,
     and their probabilities, which add up to 1 in each row.  Large counts need not be whole numbers, because each of

@@ -47,7 +47,7 @@ WORST = 0.1  # no correction is made if a standard deviation shrinks to a smalle
 
 @dataclass(frozen=True)
 class Weighting:
-    """How privacy weights are computed: from densities in posterior draws to risks, and from risks to weights.
+    """The functions and the number of posterior draws by which the privacy weights of records are computed.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ SomeBias = TypeVar("SomeBias", bound=Bias)
 
 
 def fixed_point(step: Callable[[SomeBias], tuple[SomeBias, float]], start: SomeBias) -> SomeBias:
-    """Find the bias by which a draw must be corrected, namely the bias of the estimates if the corrected draw is true.
+    """Find the bias of the estimates if the corrected draw is the truth, by iterating ``step`` until it is constant.
 
     Parameters
     ----------

@@ -148,7 +148,7 @@ class _Theta:
 
 @dataclass(frozen=True)
 class _Limits:
-    """What the alpha-weighted estimates tend to, if certain parameters are the truth.
+    """Limits to which the alpha-weighted estimates tend, if given parameters are the truth.
 
     ``shift`` (K, D) is the limit of the coefficients minus the true coefficients, and 0 for coefficients without
     information.  ``Sigma`` (D, D) is the limit of Sigma.  ``kept`` (C, K) is the mean privacy weight in each cell and
@@ -201,7 +201,7 @@ class _Limit:
 
     @cached_property
     def row(self) -> Codes:
-        """Number of the pair (N Q,) for each combination of a pair and a node, where nodes vary fastest."""
+        """Position (N Q,) of the pair in each combination of one of N pairs and one of Q nodes.  Nodes vary fastest."""
         return np.repeat(np.arange(len(self.pairs.X)), len(self.z))
 
     def __call__(self, theta: _Theta) -> _Limits:
@@ -218,7 +218,7 @@ class _Limit:
         return _Limits(np.linalg.pinv(R) @ Z0, S0 / fitted.A, kept, slope)
 
     def _risks(self, theta: _Theta, p: Floats, e: Floats) -> Floats:
-        """Compute the risk of a record for each pair and node (N Q,), if ``theta`` is the truth.
+        """Compute the risk of a record for each pair and node (N Q,), if the parameters ``theta`` are the truth.
 
         The risk is the largest |log density| over S draws of the unweighted posterior.  ``p`` (N,) are the shares of
         the pairs, and ``e`` (Q, D) the residuals of the nodes.
@@ -241,9 +241,10 @@ class _Limit:
         )
 
     def _log_shares(self, p: Floats, error: Floats, i: Codes) -> Floats:
-        """Make S posterior draws of log shares (len(i), S), for combinations ``i`` (0 to N Q - 1) of a pair and a node.
+        """Draw S log shares from the posterior for each of the given combinations of a pair and a node.
 
-        ``p`` (N,) are the true shares, and ``error`` (N,) the posterior standard deviations of effects of PSUs.
+        ``i`` are the numbers of the combinations (0 to N Q - 1).  The result is (len(i), S).  ``p`` (N,) are the true
+        shares, and ``error`` (N,) the posterior standard deviations of effects of PSUs.
         """
         assert self.share_noise is not None
         pair = self.row[i]
@@ -252,7 +253,7 @@ class _Limit:
 
 @dataclass(frozen=True)
 class _UnweightedFit:
-    """What the risks need from a least-squares fit in which all privacy weights are 1.
+    """Leverages, and a root of the inverse of C0, of a least-squares fit in which all privacy weights are 1.
 
     ``root`` is a root of C0^-1, the inverse of the sum of x x' over records.  For a record of each pair, ``leverage``
     (N,) is its leverage if its category is not known.  If the category is known, 1 - p more records are expected in
@@ -293,7 +294,10 @@ class _FitBias(Bias):
         return _FitBias(eye, np.zeros_like(draw.B), np.zeros_like(draw.log_p), 0.0, draw.log_p)
 
     def for_draw(self, draw: _Theta) -> _FitBias:
-        """Return the bias from which the search for the bias of ``draw`` starts: a copy with log shares of ``draw``."""
+        """Return a copy of the bias, from which the search for the bias of ``draw`` starts.
+
+        The log shares of the copy are those of ``draw``, corrected by this bias.
+        """
         return replace(self, log_p=normalized(draw.log_p - self.log_kept))
 
     def truth(self, draw: _Theta) -> _Theta:
@@ -324,7 +328,7 @@ class _FitBias(Bias):
 
 
 def _step(limit: _Limit, draw: _Theta, before: _FitBias) -> tuple[_FitBias, float]:
-    """Do one step of the search for the bias of a draw: compute the bias under the assumption of the bias ``before``.
+    """Compute the next bias in the search for the bias of a draw, from the bias ``before`` of the last step.
 
     The draw, corrected by ``before``, is taken as the truth.  Returns the bias of the alpha-weighted estimates under
     this truth, and its distance from ``before``.

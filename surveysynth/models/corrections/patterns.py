@@ -1,4 +1,4 @@
-"""A sample of predictor rows that represents a file, and the error of corrections for privacy weights that fail."""
+"""Samples of predictor rows that represent a file, and the error for draws that cannot be corrected."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ class _CovarianceBias(Bias):
 
 
 def _step(limit: _Limit, draw: _Draw, before: _CovarianceBias) -> tuple[_CovarianceBias, float]:
-    """Do one step of the search for the bias of a draw: compute the bias under the assumption of the bias ``before``.
+    """Compute the next bias in the search for the bias of a draw, from the bias ``before`` of the last step.
 
     The draw, corrected by ``before``, is taken as the truth.  Returns the bias of the alpha-weighted estimates under
     this truth, and its distance from ``before``.
@@ -297,7 +297,7 @@ class _Limit:
         return self.weighting.alpha(f) if unit is None else self.weighting.alpha(f, np.bincount(unit))
 
     def _unweighted_fit(self, ratio: Floats) -> tuple[Floats, Floats]:
-        """Simulate a fit in which all privacy weights are 1.
+        """Simulate residuals, and errors of coefficients, of a fit in which all privacy weights are 1.
 
         Returns the residuals (N, D) of the simulated records, with the effects of their PSUs, and the errors (S, K, D)
         of posterior draws of the coefficients.  Both are in units of the Cholesky factor of Sigma.  ``ratio`` (D,) are

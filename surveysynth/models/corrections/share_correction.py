@@ -1,4 +1,4 @@
-"""Corrected shares of categories: the bias that privacy weights cause in shares, and the part of shares in risks.
+"""Shares of categories: the correction for the bias that privacy weights cause, and posterior draws of shares.
 
 The model has K categories k with shares p_g[k] in public cells g (combinations of discrete predictors), and (y, w) is
 normal given the predictors x(k).  The risk f of a record is the largest |log p| over posterior draws, and log p

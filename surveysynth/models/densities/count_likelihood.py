@@ -44,9 +44,9 @@ def _stirling(x: float) -> float:
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def rises(v: Floats, phi: Floats) -> Floats:
-    """Compute the term rise(v) of negative binomial log probabilities (V, S), for V counts and S dispersions ``phi``.
+    """Compute log Gamma(v + phi) - log Gamma(phi) - v log phi (V, S), for V counts and S dispersions ``phi``.
 
-    For infinite phi (Poisson), rise(v) is 0.
+    This is the term rise(v) of negative binomial log probabilities.  For infinite phi (Poisson), it is 0.
     """
     out = np.zeros((v.size, phi.size))
     phi_terms = np.empty((2, phi.size))
@@ -65,10 +65,10 @@ def rises(v: Floats, phi: Floats) -> Floats:
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def slopes(eta: Floats, phi: Floats) -> tuple[Floats, Floats]:
-    """Compute the terms log mu - r and phi r of negative binomial log probabilities, each (G, S).
+    """Compute log mu - r and phi r, each (G, S), where r = log(1 + mu / phi), from the log means ``eta`` = log mu.
 
-    ``eta`` = log mu (G, S) are the log means, and ``phi`` (S,) are the dispersions.  For infinite phi (Poisson), the
-    terms are log mu and mu.
+    These are terms of negative binomial log probabilities.  ``eta`` is (G, S), and ``phi`` (S,) are the dispersions.
+    For infinite phi (Poisson), the terms are log mu and mu.
     """
     slope, spent = np.empty(eta.shape), np.empty(eta.shape)
     for g in nb.prange(eta.shape[0]):
@@ -84,7 +84,7 @@ def slopes(eta: Floats, phi: Floats) -> tuple[Floats, Floats]:
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def pair_log_densities(count: Codes, row: Codes, v: Floats, rise: Floats, slope: Floats, spent: Floats) -> Floats:
-    """Compute the log probabilities (P, S), up to -log v!, of P pairs of a count v and a predictor row in S draws.
+    """Compute the log probabilities (P, S), without the term -log v!, of P pairs of a count v and a predictor row.
 
     Pair i has the count ``v[count[i]]`` and the predictor row ``row[i]``.  ``rise`` comes from :func:`rises`, and
     ``slope`` and ``spent`` are the two arrays from :func:`slopes`.

@@ -89,9 +89,9 @@ def _fill_box(
     records: Codes, draws: Codes, count: int, Y: Floats, base: Floats, mean: Floats, W: Floats, const: Floats,
     room: Floats, twice: Floats, e: Floats, out: Floats,
 ) -> None:  # fmt: skip
-    """Write to ``out[i]``, for each record i of ``records``, the largest |log density| over the first draws.
+    """Write to ``out[i]``, for each record i of ``records``, the largest |log density| over given draws.
 
-    These are the first ``count`` elements of ``draws``.  The outcomes of ``records`` lie in one box, and only these
+    The draws are the first ``count`` elements of ``draws``.  The outcomes of ``records`` lie in one box, and only these
     draws can give the largest |log density| in the box.  ``room``, ``twice`` and ``e`` are work space.
     """
     D = Y.shape[1]
@@ -130,9 +130,10 @@ def _fill_box(
 def _fill_cell(
     order: Codes, Y: Floats, base: Floats, mean: Floats, W: Floats, square: Floats, const: Floats, out: Floats
 ) -> None:
-    """Write to ``out[i]``, for each record i of one cell, the largest |log density| over all draws.
+    """Write to ``out[i]``, for each record i of a cell, the largest |log density| over all draws.
 
-    ``order`` holds the positions of the records of the cell, and is rearranged.
+    The records of a cell have equal means.  ``order`` holds the positions of the records of the cell, and is
+    rearranged.
     """
     S, D = const.size, Y.shape[1]
     lists, counts = np.empty((DEPTH + 1, S), dtype=np.intp), np.empty(DEPTH + 1, dtype=np.intp)

@@ -173,13 +173,13 @@ def _max_abs_integrated(
     Y: Floats, start: Codes, cell: Codes, mean: Floats, W: Floats, const: Floats, base: Floats, psu: Codes,
     alpha: Floats, a: Floats, S: Floats, tau: Floats,
 ) -> Floats:  # fmt: skip
-    """Compute, for each unit g, the maximum over all draws of |log of a ratio| / alpha_g.
+    """Compute, for each unit, the largest |log ratio of the pseudo likelihoods with and without the unit| / alpha.
 
-    This is the ratio of the pseudo likelihoods with and without unit g, with effects of PSUs integrated out.  ``psu``
-    (n,) is the PSU of each record, and the records of a unit are sorted by PSU.  ``alpha`` (n,) are privacy weights.
-    ``a`` (PSUs,) and ``S`` (PSUs, D, draws) are the sums of alpha and of alpha r over all records of the PSU, where r
-    is the whitened residual.  ``tau`` (D, draws) are the ratios of the variances between PSUs to the residual variance.
-    Other arguments are as for :func:`_max_abs_sum`.
+    The maximum is over all draws.  Effects of PSUs are integrated out.  ``psu`` (n,) is the PSU of each record, and the
+    records of a unit are sorted by PSU.  ``alpha`` (n,) are privacy weights.  ``a`` (PSUs,) and ``S`` (PSUs, D, draws)
+    are the sums of alpha and of alpha r over all records of the PSU, where r is the whitened residual.  ``tau`` (D,
+    draws) are the ratios of the variances between PSUs to the residual variance.  Other arguments are as for
+    :func:`_max_abs_sum`.
     """
     D, draws = Y.shape[1], const.shape[1]
     out = np.empty(start.size - 1)

@@ -1,4 +1,4 @@
-"""Components of a mixture: drawn for records, and matched across draws.
+"""Components of a mixture: draws of the component of each record, and matching of labels across posterior draws.
 
 Letters in shapes are numbers: n of records, K of components, and G of predictor rows (distinct rows of the model
 matrix).
@@ -52,7 +52,7 @@ class Between:
 
     @cached_property
     def _ends(self) -> tuple[NDArray[np.bool_], Floats, Floats]:
-        """Whether a distribution is mirrored, and its log probabilities below the lower and below the upper limit.
+        """Flags of mirrored distributions, and log probabilities below the lower and below the upper limit.
 
         Each of the three arrays is (G, K).  A distribution is mirrored at its mean if its lower limit is above its
         mean, so that small probabilities lose no digits.
@@ -111,7 +111,10 @@ def components_given(records: MixtureRecords, values: dict[str, Floats], rng: np
 
 
 def matched(records: MixtureRecords, draws: Draws) -> pd.DataFrame:
-    """Return the table of components of :meth:`Mixture.components_of`, from at most 1,000 draws."""
+    """Return a table of the components, with labels matched across at most 1,000 draws.
+
+    :meth:`Mixture.components_of` describes the table.
+    """
     values, nonzero = draws.values, np.flatnonzero(~records.zero)
     S, K = values["share"].shape
 

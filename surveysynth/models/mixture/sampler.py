@@ -75,7 +75,11 @@ def _sum_of_contributions(alpha: Floats, log_p: Floats, other: Floats, clamp: fl
 
 @vectorised_sum
 def _sum_of_participants(takes: Floats, log_S: Floats) -> float:
-    """Sum the log densities log S_i over the records that take part in the regressions of components."""
+    """Compute the sum over records of takes_i log_S_i, where log_S_i is the log density of record i.
+
+    takes_i is 1 if record i takes part in the regressions of components, and 0 if not.  For the survey weights of
+    zeros, it is the weight with which the record takes part.
+    """
     total = 0.0
     for i in range(takes.size):
         total += takes[i] * log_S[i]
@@ -98,10 +102,11 @@ def _others(state: State, k: int, out: Floats) -> None:
 
 @compiled
 def _remainder(records: KernelRecords, state: State, others: Floats, k: int, y_log: Floats, w_log: Floats) -> float:
-    """Return the log remainder of the target, if ``y_log`` and ``w_log`` were the log densities of component k.
+    """Compute the log ratio of the target density to its conjugate part, given the log densities of component k.
 
-    The remainder is the target density divided by the posterior of a mixture with known components.  ``others`` (n,)
-    are the densities of records without component k.
+    The ratio is called the remainder.  The conjugate part is the posterior of a mixture with known components.
+    ``y_log`` and ``w_log`` are the log densities of y and of the log weight in component k, which may be proposed
+    values.  ``others`` (n,) are the densities of records without component k.
     """
     n, share = y_log.size, np.exp(state.log_share[k])
     S, log_S = np.empty(n), np.empty(n)
@@ -115,10 +120,11 @@ def _remainder(records: KernelRecords, state: State, others: Floats, k: int, y_l
 
 @compiled
 def _zeros_remainder(records: KernelRecords, state: State, w_log: Floats) -> float:
-    """Return the log remainder of the target for zeros, if ``w_log`` were the log densities of their survey weights.
+    """Compute the log ratio of the target density of zeros to its conjugate part, given log densities of weights.
 
-    Zeros are records whose outcome is 0.  Their contributions to the log pseudo likelihood are summed, and the log
-    density of their weights, as used in the proposals of the regression, is subtracted.
+    The ratio is called the remainder.  ``w_log`` are the log densities of the survey weights of zeros, which may be
+    proposed values.  Zeros are records whose outcome is 0.  Their contributions to the log pseudo likelihood are
+    summed, and the log density of their weights, as used in the proposals of the regression, is subtracted.
     """
     total = _sum_of_contributions(records.alpha0, w_log, state.log_zero[records.row0], records.clamp)
     return total - _sum_of_participants(records.part0, w_log)
@@ -245,9 +251,10 @@ def _regression(records: KernelRecords, state: State, k: int, for_weight: bool) 
 def _regression_remainder(
     records: KernelRecords, state: State, reg: Regression, others: Floats, log_p: Floats
 ) -> float:  # fmt: skip
-    """Return the log remainder of the target, if ``log_p`` were the log densities of the regression.
+    """Compute the log ratio of the target density to its conjugate part, given log densities of one regression.
 
-    The remainder is the target density divided by the posterior of a mixture with known components.
+    The ratio is called the remainder.  The conjugate part is the posterior of a mixture with known components.
+    ``log_p`` are the log densities, which may be proposed values.
     """
     if reg.zeros:
         return _zeros_remainder(records, state, log_p)
@@ -271,11 +278,11 @@ def _draw_regression(
 def _draw_coefficients(
     records: KernelRecords, state: State, reg: Regression, others: Floats, rng: np.random.Generator
 ) -> float:
-    """Draw the coefficients of one regression by elliptical slice sampling, and return the log remainder afterwards.
+    """Draw the coefficients of one regression by elliptical slice sampling.
 
     Proposals are from the normal distribution of the coefficients given the components z of all records.  The remainder
     is the target density divided by the density of this distribution.  ``others`` (n,) are the densities of records
-    without the regression's component.
+    without the regression's component.  Returns the log remainder at the new coefficients.
     """
     sd = reg.sds[reg.k]
     mean, root = _reference(records.x, reg.row, reg.t, reg.u, reg.v, reg.z, reg.k, sd, reg.scale, reg.centre)
@@ -569,10 +576,11 @@ def _log_odds(x: Floats, zero: Floats, log_zero: Floats, log_other: Floats) -> N
 def _log_p_of_zeros(
     records: KernelRecords, ones: Floats, zeros: Floats, logs: Floats, state: State, log_zero: Floats, log_other: Floats
 ) -> float:
-    """Return the log pseudo likelihood of the log probabilities of zeros (``log_zero``) and of other values.
+    """Compute the log pseudo likelihood of given probabilities of zeros and of other values, up to a constant.
 
-    Without a clamp, only sums of alpha by predictor row are used: ``zeros`` (G,) over records that are zero, and
-    ``ones`` (G,) over other records.  With a clamp, ``logs`` (n,) are used, the log densities of the other records.
+    ``log_zero`` and ``log_other`` (G,) are the logs of these probabilities in each predictor row.  Without a clamp,
+    only sums of alpha by predictor row are used: ``zeros`` (G,) over records that are zero, and ``ones`` (G,) over
+    other records.  With a clamp, ``logs`` (n,) are used, the log densities of the other records.
     """
     if np.isinf(records.clamp):
         return (ones * log_other).sum() + (zeros * log_zero).sum()
@@ -625,9 +633,9 @@ def _draw_zeros(records: KernelRecords, state: State, mode: Floats, root: Floats
 
 @compiled
 def _inside(records: KernelRecords, state: State) -> None:
-    """Let only records inside the clamp take part in the regressions of components from now on.
+    """Set the probability of taking part in the regressions of components to 0 for records outside the clamp.
 
-    This changes the distribution of proposals, not the target.
+    For all other records, the probability is alpha.  This changes the distribution of proposals, not the target.
     """
     S = np.zeros(records.y.size)
     for k in range(state.log_share.size):

@@ -77,9 +77,9 @@ class State(NamedTuple):
 
 
 class Regression(NamedTuple):
-    """The regression of t on the predictors and u in component k.
+    """The regression of the outcome or of the log weight in one component of a mixture.
 
-    t is y, and u is empty; or t is the log weight, and u is y.
+    In component k, t is regressed on the predictors and u.  t is y, and u is empty; or t is the log weight, and u is y.
     """
 
     k: int

@@ -98,12 +98,13 @@ def numeric_predictors(design: SurveyDesign, predictors: str, synthesized: Seque
 def predictor_rows(
     design: SurveyDesign, predictors: str, categories: Synthesized | None, constants: Constants | None = None
 ) -> tuple[Floats, Codes, tuple[str, ...]]:
-    """Return X (G, K), ``pattern`` (n,) and the names of the K columns of the model matrix.
+    """Return the distinct rows of the model matrix, the position of each record's row, and the column names.
 
-    With ``categories`` (categorical outcomes in the formula), X has a row for each combination of public predictors and
-    category, even if no record has this combination.  Row g of the public predictors with category k then has the
-    position g * categories.K + k in X.  ``constants`` are means and knots of the formula, from
-    :func:`predictor_constants`.  With them, the row of a record does not depend on other records.
+    These are X (G, K), ``pattern`` (n,) and K names.  With ``categories`` (categorical outcomes in the formula), X has
+    a row for each combination of public predictors and category, even if no record has this combination.  Row g of the
+    public predictors with category k then has the position g * categories.K + k in X.  ``constants`` are means and
+    knots of the formula, from :func:`predictor_constants`.  With them, the row of a record does not depend on other
+    records.
 
     Raises
     ------
@@ -164,11 +165,11 @@ def _evaluated(
     predictors: str, frame: pd.DataFrame, types: Mapping[str, str], first: Codes, categories: Synthesized | None,
     given: Mapping[str, Any],
 ) -> tuple[Floats, Floats, formulaic.ModelMatrix]:  # fmt: skip
-    """Evaluate a formula for the records of ``frame``.
+    """Return the model matrix of the records of ``frame``, the predictor rows X, and formulaic's ModelMatrix.
 
-    Returns the model matrix of the records, the predictor rows X, and formulaic's ModelMatrix.  ``first`` are the
-    positions of one record for each combination of public predictors.  With ``categories``, X combines each of these
-    records with each category.  ``given`` are constants of the terms (means, knots).  ``types`` are types of columns.
+    ``first`` are the positions of one record for each combination of public predictors.  With ``categories``, X
+    combines each of these records with each category.  ``given`` are constants of the terms (means, knots).
+    ``types`` are types of columns.
     """
     # all records are evaluated together, so that center(), bs() and similar terms agree with R
     matrix = formulaic.model_matrix(
@@ -334,7 +335,10 @@ def _arrays(value: Any) -> Any:
 
 
 def numeric_columns(columns: Sequence[str]) -> list[str]:
-    """Return the names of those columns of a model matrix that are numeric predictors, or functions of them."""
+    """Return the names of the columns of a model matrix that are numeric predictors or their functions, as log(age).
+
+    Columns of categories, and of terms with several columns such as ``bs()``, have "[" in their names and are left out.
+    """
     return [c for c in columns if c not in ("Intercept", LOG_WEIGHT, LOG_SIZE, LOG_UNIT) and "[" not in c]
 
 

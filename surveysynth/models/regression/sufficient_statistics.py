@@ -30,7 +30,7 @@ class SufficientStatistics:
     Q: Floats
 
     def reduced(self) -> tuple[Floats, Floats, Floats]:
-        """Reduce the sums to a regression with as many rows as C0 = X' diag(alpha) X has rank.
+        """Reduce the sums to an equivalent regression, whose number of rows is the rank of C0 = X' diag(alpha) X.
 
         Returns R (rank, K) with R'R = C0; Z0 = R B^ (rank, D), where B^ are the weighted least squares coefficients;
         and the residual cross products S0 (D, D).  C0 may be singular.  The columns of X are scaled to equal length
