@@ -1,1 +1,1 @@
-"""The page on which a team plans a release: its settings are a plan, which is saved after every change."""
+"""Web page on which a team writes the plan of a release.  The plan's file is saved after every change."""

@@ -1,4 +1,4 @@
-"""Who may use the page: the browser that opened the address with the token, on this machine, and nobody else."""
+"""Access control of the web page: it serves only the browser on this machine that opened the address with the token."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REFUSED = (
 
 
 class Access:
-    """An ASGI application that lets one browser use another application.
+    """An ASGI web application that passes requests of a single browser to another application, and refuses all others.
 
     The address holds a token that works once.  The browser that opens it gets a cookie, and every other request needs
     this cookie.  A browser sends the cookies of one port to all others of the machine, so the cookie is for a secret
@@ -55,7 +55,7 @@ class Access:
         self.path, self._key = f"/{secrets.token_urlsafe(16)}/", secrets.token_urlsafe(32)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer one request."""
+        """Pass on a request that has the cookie, exchange a valid token for the cookie, and refuse other requests."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
@@ -80,7 +80,7 @@ class Access:
         return secrets.compare_digest(found.encode(), self._key.encode())
 
     def _redeemed(self, query: str) -> bool:
-        """Return True if the query has the token, which then does not work again."""
+        """Return True if the query string has the valid token, and make the token invalid for later requests."""
         given = parse_qs(query).get("token", [""])[0]
         right = self.token is not None and secrets.compare_digest(given.encode(), self.token.encode())
         self.token = None if right else self.token

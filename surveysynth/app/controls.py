@@ -1,4 +1,4 @@
-"""Inputs of the page, in plain HTML.  ``page.js`` sends each answer as (name of the question, its key, the value)."""
+"""HTML input fields of the web page.  ``page.js`` sends each answer as (name of the question, its key, the value)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Entry:
         return self.name.partition(".")[2]
 
     def shown(self, project: Project, words: Words) -> Tag:
-        """Return the question with its help, and a place for the message of a refused answer."""
+        """Return the HTML of the question with its help text, and a place for the error message of a refused answer."""
         value, label = project.settings[self.name], words(f"entry.{self.short}")
         if value is not None and self.short in project.guessed:
             label = words("guessed", label=label)
@@ -67,7 +67,7 @@ class Entry:
         return number(label, shown, **asked)
 
     def entered(self, answer: Any) -> Any:
-        """Return the value of the entry for an answer.  An empty answer, and "no", leave the entry out."""
+        """Convert an answer to the value of the plan's entry.  Return None for an empty answer and for "no"."""
         if self.kind in ("number", "percent"):
             found = number_in("" if answer is None else str(answer))
             return found if found is None or self.kind == "number" else round(found / 100, 12)
@@ -80,21 +80,21 @@ class Entry:
 
 
 def text(label: str, value: str, *, send: str, key: str, help: str) -> Tag:
-    """Ask for a text."""
+    """Return the HTML of a question that is answered by a line of text."""
     place = place_of(send, key)
     control = tags.input(type="text", id=place, value=value, autocomplete="off", **_sent(send, key, help))
     return _question(place, tags.label(label, {"for": place}), control, help)
 
 
 def lines(label: str, value: Iterable[object], *, send: str, key: str, help: str, rows: int = 4) -> Tag:
-    """Ask for several lines of text."""
+    """Return the HTML of a question that is answered by several lines of text."""
     place = place_of(send, key)
     control = tags.textarea("\n".join(map(str, value)), id=place, rows=str(rows), **_sent(send, key, help))
     return _question(place, tags.label(label, {"for": place}), control, help)
 
 
 def number(label: str, value: float | None, *, send: str, key: str, help: str) -> Tag:
-    """Ask for a number."""
+    """Return the HTML of a question that is answered by a number."""
     place, shown = place_of(send, key), "" if value is None else plain(value)
     control = tags.input(type="text", inputmode="decimal", id=place, value=shown, **_sent(send, key, help))
     return _question(place, tags.label(label, {"for": place}), control, help)
@@ -103,7 +103,7 @@ def number(label: str, value: float | None, *, send: str, key: str, help: str) -
 def pair(
     label: str, values: tuple[float, float] | None, first: str, second: str, *, send: str, key: str, help: str
 ) -> Tag:  # fmt: skip
-    """Ask for two numbers, such as the lowest and the highest value."""
+    """Return the HTML of a question that is answered by two numbers, such as a lower and an upper bound."""
     place, shown = place_of(send, key), ("", "") if values is None else tuple(plain(each) for each in values)
     controls = [
         tags.label(
@@ -118,7 +118,7 @@ def pair(
 
 
 def check(label: str, value: bool, *, send: str, key: str, help: str) -> Tag:
-    """Ask for yes or no."""
+    """Return the HTML of a checkbox for a yes-or-no question."""
     place = place_of(send, key)
     checked: dict[str, Any] = {"checked": ""} if value else {}
     control = tags.input(checked, type="checkbox", id=place, **_sent(send, key, help))
@@ -126,7 +126,7 @@ def check(label: str, value: bool, *, send: str, key: str, help: str) -> Tag:
 
 
 def checks(label: str, named: Mapping[str, str], chosen: Iterable[str], *, send: str, key: str, help: str) -> Tag:
-    """Ask which of several there are."""
+    """Return the HTML of a group of checkboxes, of which any number may be ticked."""
     place, chosen = place_of(send, key), {*chosen}
     boxes = [
         tags.label(
@@ -143,7 +143,7 @@ def checks(label: str, named: Mapping[str, str], chosen: Iterable[str], *, send:
 
 
 def select(label: str, named: Mapping[str, str], chosen: list[str], *, send: str, key: str, help: str) -> Tag:
-    """Ask for one of several, as often as ``chosen`` has answers."""
+    """Return the HTML of a question with a drop-down list for each answer in ``chosen``."""
     place = place_of(send, key)
     controls = [
         choice(
@@ -161,7 +161,7 @@ def select(label: str, named: Mapping[str, str], chosen: list[str], *, send: str
 def choice(
     named: Mapping[str, str], chosen: str, *, send: str, key: str, help: str, place: str, label: str = ""
 ) -> Tag:  # fmt: skip
-    """Return a list of which one is chosen."""
+    """Return the HTML of a drop-down list in which ``chosen`` is selected."""
     options = [
         tags.option({"selected": ""} if value == chosen else {}, name, value=value) for value, name in named.items()
     ]
@@ -169,19 +169,19 @@ def choice(
 
 
 def button(label: str, *, send: str, key: str = "", main: bool = False, disabled: bool = False) -> Tag:
-    """Return a button."""
+    """Return the HTML of a button that sends ``send`` and ``key``."""
     off: dict[str, Any] = {"disabled": ""} if disabled else {}
     kind = "btn btn-primary" if main else "btn btn-outline-primary"
     return tags.button(off, label, type="button", id=place_of(send, key), class_=kind, data_send=send, data_key=key)
 
 
 def fault_place(place: str) -> Tag:
-    """Return the place where the message of a refused answer appears.  Screen readers say it at once."""
+    """Return the HTML element for the error message of a refused answer.  Screen readers read it out at once."""
     return tags.p(id=f"fault-{place}", class_="fault", role="alert", lang="en")
 
 
 def plain(number: float) -> str:
-    """Write a number in full: whole ones without a decimal point, small ones as 1.5e-10."""
+    """Return a number as text with up to 15 digits: whole numbers without a decimal point, small ones as 1.5e-10."""
     return f"{number:.15g}" if abs(number) < 1e15 else f"{number:.0f}"
 
 

@@ -1,4 +1,4 @@
-"""Expected standard errors for several budgets, computed while the team looks at the page."""
+"""Expected standard errors of a plan's tables at several epsilons, computed in the background of the web page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BUDGETS = 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0  # values of epsilon on the s
 
 
 class Forecast:
-    """Expected standard errors of a plan's tables, by epsilon.  A thread computes them, the nearest budgets first.
+    """Expected standard errors of a plan's tables at several epsilons, which a background thread computes.
 
     Nothing confidential is read: each number comes from releases of made-up files (see
     :func:`surveysynth.expected_errors`).
@@ -46,7 +46,7 @@ class Forecast:
         self._turn = threading.Lock()  # one thread computes at a time
 
     def ask(self, plan: Plan, epsilon: float) -> None:
-        """Begin to compute what is not computed yet, for a plan and all budgets, unless a thread does so already."""
+        """Start a thread that computes the missing expected errors of a plan at all epsilons, unless one is running."""
         wanted = _fingerprint(plan.settings)
         if wanted == self._asked and (not self.finished or epsilon == self._at):
             return
@@ -59,7 +59,7 @@ class Forecast:
         threading.Thread(target=self._work, args=(results, self._run), daemon=True).start()
 
     def errors(self, epsilon: float) -> pd.DataFrame | None:
-        """Return a table as :func:`surveysynth.expected_errors` does, or None if it is not computed yet."""
+        """Return expected errors at an epsilon, as :func:`surveysynth.expected_errors`, or None if not computed yet."""
         found = self._found.get(epsilon)
         return pooled([each.cells for each in found]) if found else None
 
@@ -114,7 +114,7 @@ def _results(
     plan: Plan, epsilon: float, found: dict[float, list[Rehearsal]], without: list[Rehearsal],
     savings: dict[str, list[Rehearsal]],
 ) -> Iterator[tuple[list[Rehearsal], Rehearsal]]:  # fmt: skip
-    """Rehearse the release of a plan.  Yield each result, and the list in which it is kept.
+    """Yield pairs (list, rehearsal): a simulated release of a made-up file, and the list to which it is to be appended.
 
     The first made-up file comes first for every budget, then the other files, then public totals of every column.
     """
@@ -137,7 +137,7 @@ def _results(
 
 
 def _fingerprint(settings: Settings) -> object:
-    """Return all entries on which expected errors depend, apart from epsilon."""
+    """Return a text of all entries of a plan on which expected errors depend, apart from epsilon."""
     entries = settings.model_dump(exclude={"privacy": {"epsilon", "ledger", "survey", "cap"}, "release": True})
     entries["m"] = settings.release.m
     entries["tables"] = settings.tables.by
@@ -150,7 +150,7 @@ def _rehearsed(plan: Plan, epsilon: float, **more: Any) -> Iterator[Rehearsal]:
 
 
 def _without_totals(plan: Plan) -> list[str]:
-    """Return the predictors with labels whose population totals the plan does not give."""
+    """Return the categorical predictors for whose levels the plan gives no population totals."""
     settings, design = plan.settings, plan.public_facts(plan.settings).design
     if settings.model.weight == "public":
         return []

@@ -1,4 +1,4 @@
-"""Where on the page an answer is given that the plan lacks, or that a message asks for."""
+"""Lists of missing plan entries with the page's questions for them, and messages in the words of the page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ASKED = {  # what messages of the package say -> key of the label of the questio
 
 
 def lacking_list(lacking: Mapping[str, str], words: Words) -> Tag:
-    """List what a plan lacks: the step of the page, the question there, and what to enter."""
+    """Return an HTML list of the entries that a plan lacks: the step of the page, the question, and what to enter."""
     items = []
     for entry, what in lacking.items():
         label, step = STEPS.get(entry, ("", 0))
@@ -33,7 +33,7 @@ def lacking_list(lacking: Mapping[str, str], words: Words) -> Tag:
 
 
 def on_this_page(text: str, words: Words) -> str:
-    """Return a message of the package with the page's labels in place of entries and options."""
+    """Replace plan entries and options in a message of the package by the labels of the page's questions."""
     for pattern, key in ASKED.items():
         text = re.sub(pattern, f"'{words(key)}'", text)
     return text

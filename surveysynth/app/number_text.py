@@ -1,4 +1,4 @@
-"""Numbers as people write them."""
+"""Conversion of typed numbers, which may have decimal commas and thousands separators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NUMBER = re.compile(r"-?\d+(\.\d*)?(e-?\d+)?|-?\.\d+", re.IGNORECASE)
 
 
 def number_in(text: str) -> float | None:
-    """Read a number as people write it, with a decimal point or comma, and blanks or the like between thousands.
+    """Return the number in a typed text, which may have a decimal point or comma and thousands separators.
 
     An empty text gives None.  A text that can mean two numbers, as "5.000", or none, is an error (InputError).
     """

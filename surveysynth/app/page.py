@@ -1,4 +1,4 @@
-"""What a tab of the browser shows: the steps, the plan's file beside them, and who hears of which answer."""
+"""The web page in a browser tab: its steps, the plan's file next to them, and the functions that handle answers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EVERY = 0.3  # seconds between two looks at what another tab, or a thread, has c
 
 @dataclass(frozen=True)
 class Shared:
-    """What all tabs share: the plan, its expected errors, and the work that is being done."""
+    """The objects that all browser tabs share: the plan, its expected errors, and the running job."""
 
     project: Project
     forecast: Forecast
@@ -36,7 +36,7 @@ class Shared:
 
 
 def app_of(project: Project) -> App:
-    """Return the page for a plan, as an application that a server runs."""
+    """Return the web page for a plan as a Shiny application."""
     shared = Shared(project, Forecast(), Work())
 
     def page(request: Request) -> Tag:

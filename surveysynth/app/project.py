@@ -1,4 +1,4 @@
-"""The plan that a page makes.  All tabs of a browser share it, and its file says what the page says."""
+"""The plan that is edited on the web page.  All browser tabs share it, and every change is saved to its file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COUNT = re.compile(r"\d+(\.\d+)?")
 
 
 class Project:
-    """A plan that several tabs of a browser change, with the answers from which its formulas are made.
+    """A plan that several browser tabs edit, with the roles of columns from which its model formulas are made.
 
     Every method that changes the plan takes first the session of the browser that asks.  It raises InputError if the
     change is refused, and then everything stays as it was.
@@ -102,7 +102,7 @@ class Project:
 
     @property
     def text(self) -> str:
-        """The plan's file."""
+        """The plan as the text of a TOML file.  It is empty without a plan."""
         return "" if self.plan is None else self.plan.to_toml()
 
     @property
@@ -112,7 +112,7 @@ class Project:
 
     @property
     def formulas(self) -> list[str]:
-        """The formulas of the plan, in sequence."""
+        """The model formulas of the plan, in the order in which the outcomes are synthesized."""
         model = self.settings.model
         return [model.formula, *(each.formula for each in model.later_models)] if model.formula else []
 
@@ -128,7 +128,7 @@ class Project:
         return "design" if column in (survey.strata, *(survey.psu or ()), *(survey.fpc or ()), unit) else ""
 
     def is_number(self, column: str) -> bool:
-        """Return True if a column has the type of numbers."""
+        """Return True if a column is numeric and has no declared levels, or False if the file cannot be read yet."""
         if self.plan is None or not self.readable:
             return False
         return not is_label(self.plan.design.typed(column)) and not self.plan.design.declares_levels(column)
@@ -138,7 +138,7 @@ class Project:
         return [*self.public, *self.outcomes[: self.outcomes.index(outcome)]]
 
     def declared(self, outcome: str) -> dict[str, Any]:
-        """Return the public facts about an outcome, also those that a plan gives in [privacy]."""
+        """Return the declared public facts about an outcome, from [outcomes.name] and from [privacy]."""
         settings = self.settings
         found = settings.outcomes[outcome].model_dump(exclude_none=True) if outcome in settings.outcomes else {}
         for name in ("bounds", "levels"):
@@ -150,7 +150,7 @@ class Project:
         return found
 
     def levels_with_totals(self, most: int) -> dict[str, list[str]]:
-        """Return the levels of each public column that has labels, and at most so many levels."""
+        """Return the levels of each categorical public column that has at most ``most`` levels."""
         if self.plan is None or not self.readable:
             return {}
         facts = self.plan.public_facts(self.settings)
@@ -159,7 +159,7 @@ class Project:
         return {column: names for column, names in levels.items() if len(names) <= most}
 
     def open(self, who: object, file: str) -> None:
-        """Name the confidential file.  If the plan is new, roles of columns are guessed."""
+        """Set the confidential file of the plan.  If the plan is new, guess the roles of the file's columns."""
         with self._change(who):
             self.plan = Plan.draft(file) if self.plan is None else self.plan.set(file=file)
             self._read_columns()
@@ -214,7 +214,7 @@ class Project:
             self.plan = self._begun().set(**_in_one_place(declared))
 
     def set_totals(self, who: object, column: str, text: str) -> None:
-        """Set the public totals of a column's levels, in lines ``level = total``.  Lines without totals remove them."""
+        """Set public totals of a column's levels from lines ``level = total``.  If no line has a total, remove them."""
         with self._change(who):
             totals = {**(self.settings.privacy.population_totals or {})}
             totals.pop(column, None)
@@ -224,7 +224,7 @@ class Project:
             self.plan = self._begun().set(population_totals=totals or None)
 
     def _check_totals(self, column: str, given: Mapping[str, float]) -> None:
-        """Raise InputError if public totals are not of all levels, or do not add up to the population total."""
+        """Raise InputError unless public totals are given for all levels and add up to the population total."""
         total, levels = self.settings.privacy.population_total, self.levels_with_totals(len(given)).get(column, [])
         if {*given} != {*levels}:
             raise InputError("give a line for every level, with the levels as they were listed")
@@ -240,7 +240,7 @@ class Project:
 
     @contextmanager
     def _change(self, who: object) -> Iterator[None]:
-        """Make a change and save the plan.  If the change is refused, everything stays as it was (InputError)."""
+        """Run the ``with`` block and save the plan.  If a change is refused, undo everything and raise InputError."""
         with self._lock:
             before = {**vars(self)}
             try:
@@ -259,7 +259,7 @@ class Project:
             self.version += 1
 
     def read_again(self) -> None:
-        """Read the plan's file if it was edited elsewhere.  Raise InputError if it is no plan now."""
+        """Read the plan's file again if it was edited elsewhere.  Raise InputError if it is not a valid plan."""
         with self._lock:
             if self._edited_elsewhere():
                 self._read()
@@ -275,7 +275,7 @@ class Project:
         return self.plan
 
     def _use(self, public: list[str], outcomes: list[str]) -> None:
-        """Set public columns and outcomes, with formulas of all that comes before unless it is left out."""
+        """Set public columns and outcomes, and write each outcome's formula with all earlier columns not left out."""
         if self.fixed:
             raise InputError("the formulas of this plan are changed in its file")
         gone = {*self.public, *self.outcomes} - {*public, *outcomes}
@@ -291,7 +291,7 @@ class Project:
         )  # fmt: skip
 
     def _written(self) -> list[str]:
-        """Return the formula of every outcome, a plain sum of columns."""
+        """Return the model formula of every outcome, in which the sum of its predictors is the right-hand side."""
         return [f"{quoted(name, [name])} ~ {self._sum(name)}" for name in self.outcomes]
 
     def _sum(self, outcome: str) -> str:
@@ -299,7 +299,7 @@ class Project:
         return " + ".join(f"C({quoted(c, [c])})" if c in self.codes else quoted(c, [c]) for c in used) or "1"
 
     def _declare_public(self) -> None:
-        """Keep the list of columns that the release may publish in step with formulas and design."""
+        """Update the plan's list of columns to publish, so that it agrees with the formulas and the survey design."""
         if self.plan is None or self.fixed:
             return
         design = [column for column in self.columns if self.role(column) == "design"]
@@ -318,7 +318,7 @@ class Project:
         self.columns, self.labels, _ = opened(plan.files[0], plan.settings)
 
     def _read_formulas(self) -> None:
-        """Find public columns and outcomes in the plan, and whether the page can write its formulas as they are."""
+        """Set public columns and outcomes from the plan, and set ``fixed`` if the page cannot write its formulas."""
         sides = [(left_hand_side(each), sides_of(each, "")[1]) for each in self.formulas]
         self.outcomes = [name for names, _ in sides for name in names]
         used = {column for _, right in sides for column in _columns_in(right)} - {*self.outcomes}
@@ -336,9 +336,10 @@ class Project:
 
 
 def totals_in(text: str) -> dict[str, float]:
-    """Read lines ``level = total``.  Lines of levels without totals give none; some without is an error (InputError).
+    """Read population totals from lines ``level = total``.  Raise InputError if only some lines have a total.
 
-    Thousands may be separated by blanks, points, commas or apostrophes, as in "812 000".
+    Thousands may be separated by blanks, points, commas or apostrophes, as in "812 000".  Without totals, the result is
+    empty.
     """
     pairs = [line.rpartition("=") for line in text.splitlines() if line.strip()]
     written = {level.strip(): total.strip() for level, _, total in pairs}
@@ -351,7 +352,7 @@ def totals_in(text: str) -> dict[str, float]:
 
 
 def _in_one_place(declared: Mapping[str, Entries]) -> dict[str, Any]:
-    """Return declarations as entries of [outcomes.name] alone; entries for all outcomes would contradict them."""
+    """Return plan entries with the public facts in [outcomes.name] alone, and with no bounds or levels in [privacy]."""
     return {"outcomes": {name: each for name, each in declared.items() if each}, "bounds": None, "levels": None}
 
 
@@ -367,5 +368,5 @@ def _bare(formula: str) -> str:
 
 
 def _in_order(names: list[str], columns: list[str]) -> list[str]:
-    """Return names, each once, in the order of the file."""
+    """Return those of ``columns`` that are in ``names``, in the order of ``columns``."""
     return [column for column in columns if column in names]

@@ -1,4 +1,4 @@
-"""One tab of the browser: what it shares with other tabs, and when it shows its questions again."""
+"""One browser tab of the web page: it shows the questions, and changes the plan that all tabs share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN_ELSEWHERE = "epsilon", *ROLES  # entries that other questions show, too
 
 
 class Tab:
-    """A tab of the browser.
+    """A browser tab of the web page, with its language and the plan that it shares with other tabs.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The words of the page in English, German and French, from ``words.toml``."""
+"""The texts of the web page in English, German and French, from ``words.toml``."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ FILE = Path(__file__).with_name("words.toml")
 
 @cache
 def every_word() -> dict[str, dict[str, str]]:
-    """Return the texts of all languages, by key."""
+    """Return the page's texts in all languages, as {key: {language: text}}."""
     return tomllib.loads(FILE.read_text(encoding="utf-8"))
 
 
 class Words:
-    """The words of one language: ``words("file.title")``, or ``words("plan.saved", file="plan.toml")`` with parts.
+    """The page's texts in one language: ``words("plan.saved", file="plan.toml")`` is a text with its parts filled in.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Words:
         self.language = language
 
     def __call__(self, key: str, **parts: object) -> str:
-        """Return a text, with its named parts filled in."""
+        """Return the text with the name ``key``, with ``parts`` in place of its placeholders."""
         text = every_word()[key][self.language]
         return text.format_map(parts) if parts else text
 

@@ -179,9 +179,9 @@ class Work:
 
 
 def without_values(error: Exception) -> str:
-    """Return the message of an error.
+    """Return the message of an error, or a general text if another library raised the error.
 
-    The message of another library's error is withheld, because it may quote confidential values.
+    The message of another library may quote confidential values.
     """
     if isinstance(error, SurveySynthError | OSError):
         return in_words_of_plans(str(error))

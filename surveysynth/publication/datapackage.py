@@ -23,7 +23,7 @@ TRUE, FALSE = "True", "False"  # as pandas writes them
 
 @dataclass(frozen=True)
 class Resource:
-    """One file of a package.
+    """A file of the data package, with its title, checksum, size and content.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Resource:
 
 @dataclass(frozen=True)
 class About:
-    """Facts about the whole package, and labels and units of columns.
+    """Title, source, contact and license of the data package, and labels and units of columns.
 
     Attributes
     ----------

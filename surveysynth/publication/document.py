@@ -98,7 +98,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Document:
-    """Tables with their footnotes.
+    """The printed tables of a publication, with their title, notes and legend.
 
     Attributes
     ----------
@@ -263,7 +263,7 @@ def _label(value: object, words: Wording) -> str:
 
 
 def _title(row: pd.Series, by: Sequence[str], facts: Facts, words: Wording) -> str:
-    """Return the title of a block, as in "Mean of income, euros, by region and sex"."""
+    """Return the title of a printed table, as in "Mean of income, euros, by region and sex"."""
     statistic, outcome = str(row["statistic"]), str(row["outcome"])
     values = {"outcome": facts.called(outcome)}
     if statistic == "proportion":

@@ -59,7 +59,7 @@ class Items:
 
 @dataclass(frozen=True)
 class Guess:
-    """A picture of an intruder's guess between two equally likely answers: 50%, and the bound after the release.
+    """Picture of the probability that an intruder guesses right: 50% before the release, at most ``percent`` after it.
 
     ``percent`` is the bound of :func:`surveysynth.publication.footnotes.most_guessed`.
     """

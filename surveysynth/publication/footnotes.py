@@ -28,7 +28,7 @@ SUPPRESSED = re.compile("suppressed: fewer than (?P<min_cell>[0-9]+) records, [^
 
 
 def most_guessed(epsilon: float) -> tuple[str, bool]:
-    """Return the percentage of right guesses of the answers of a unit, at most, and whether the protection is weak.
+    """Return the largest percentage of right guesses of a unit's answers, and whether the protection is weak.
 
     The intruder guesses between the true answers of the unit and other answers.  Before the release, the two are
     equally likely.  The probabilities of any release given the two answers differ by a factor of at most e^(2 epsilon).
@@ -50,7 +50,7 @@ def most_guessed(epsilon: float) -> tuple[str, bool]:
 
 
 def protected(kind: str, epsilon: float, unit: str | None, words: Wording) -> str:
-    """Write the sentence on who is protected, and how far.
+    """Return the sentence on which units are protected, with the guarantee and its epsilon.
 
     ``kind`` is the kind of guarantee ("none" for none).  ``unit`` is the column whose groups of records, such as
     households, are protected, or None if single records are.
@@ -66,14 +66,14 @@ def protected(kind: str, epsilon: float, unit: str | None, words: Wording) -> st
 
 
 def unprotected(columns: Sequence[str], records: int, words: Wording) -> str:
-    """Write the sentence on the columns that are published unchanged, and on the number of records."""
+    """Return the sentence on the columns that are published unchanged, or, without any, on the number of records."""
     if not columns:
         return words("unprotected.nothing", records=f"{records:,}")
     return words("unprotected.columns", columns=listed(columns, words))
 
 
 def error_to_expect(table: pd.DataFrame, report: PrivacyReport, symbols: Symbols, words: Wording) -> str:
-    """Write the sentence on the error to expect in the estimates of a table.
+    """Return the sentence on the error to expect in the estimates of a table.
 
     It has the median coefficient of variation, and the number of estimates in the worst quality class.  If shares are
     flagged for their coefficient of variation but are not in this class, another sentence says why.
@@ -96,7 +96,7 @@ def error_to_expect(table: pd.DataFrame, report: PrivacyReport, symbols: Symbols
 
 
 def _limit(flags: object) -> str:
-    """Return the limit in the flag of a large coefficient of variation, such as "30%"; an empty text without it."""
+    """Return the limit in a flag such as "CV above 30%", or an empty text if there is no such flag."""
     found = (FLAGS["cv"].fullmatch(flag) for flag in str(flags).split("; "))
     return next((each["limit"] for each in found if each), "")
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Format:
-    """A format of tables.
+    """An output format of tables, with the function that writes it.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ FORMATS: dict[str, Format] = {  # by the ending of a file's name
 
 
 def wide_endings(before: str = "") -> str:
-    """List the endings of the formats that can have ``wide=True``, each after ``before``: ".html, .tex or .md"."""
+    """Return the endings of formats that support ``wide=True``, each after ``before``, as in ".html, .tex or .md"."""
     *names, last = (f"{before}{suffix}" for suffix, form in FORMATS.items() if form.across)
     return f"{', '.join(names)} or {last}"
 

@@ -95,7 +95,7 @@ def _table(block: Block, document: Document) -> str:
 
 
 def _headings(sheet: Arrangement) -> list[str]:
-    """Return the lines of headings: the categories across, if any, with a rule below; then the headings of columns."""
+    """Return the LaTeX lines of headings: the categories side by side, if any, and then the headings of columns."""
     words = [r"\shortstack[r]{" + r"\\".join(map(escaped, heading.split())) + "}" for _, heading in sheet.columns]
     lines = textwrap.wrap(sheet.heading, max(map(len, [*sheet.heading.split(), *sheet.rows])))
     over = r"\shortstack[l]{" + r"\\".join(map(escaped, lines)) + "}"

@@ -108,7 +108,7 @@ SYMBOLS = {
 
 
 def symbols_of(symbols: str | Mapping[str, Any] | None) -> Symbols:
-    """Return the :class:`Symbols` for an argument ``symbols``.
+    """Return the symbols of an office, "uk" or "statcan", or those of "uk" with the given changes.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ def spends(release: Contents) -> dict[str, Any]:
 def charge(
     staging: Path, spent: dict[str, Any], ledger: Ledger, entered: list[Entry], *, overwrite: bool = False
 ) -> None:
-    """Charge a ledger for a staged release, and write number and checksum of the ledger entry to its manifest.
+    """Charge a ledger for a release in a hidden folder, and write the number of the ledger entry to its manifest.
 
     The staged release is complete, in the hidden folder ``staging``.  ``spent`` has the arguments of
     :meth:`surveysynth.Ledger.spend`.  The new ledger entry is appended to the list ``entered`` as soon as it exists,
@@ -235,7 +235,7 @@ def _is_entry(entry: Entry, path: Path) -> bool:
 
 
 def _note(staging: Path) -> tuple[Ledger, dict[str, Any]]:
-    """Read ``unfinished.json`` in a hidden folder.  Return the ledger that it names, and its content."""
+    """Return the ledger that ``unfinished.json`` in a hidden folder names, and the content of this file."""
     note = json.loads((staging / UNFINISHED).read_text(encoding="utf-8"))
     if not Path(note["ledger"]).is_file():
         raise InputError(

@@ -1,4 +1,4 @@
-"""Checksums and sizes of the public files of a release, and the check that files still agree with them.
+"""Checksums and sizes of the public files of a release, and a check that the files are unchanged.
 
 The check finds accidents: an incomplete copy, a file that a spreadsheet program has saved.  It does not find an
 intended change by somebody who edits the manifest, too.
@@ -39,7 +39,7 @@ def described(file: Path) -> dict[str, Any]:
 
 
 def verify(folder: Path, published: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raise InputError if files differ from the published ones.
+    """Raise InputError if files of a release are missing or differ from their manifest entries.
 
     Parameters
     ----------

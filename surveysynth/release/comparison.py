@@ -1,4 +1,4 @@
-"""Comparison of a release with the confidential file, for the agency to look at before it publishes.  Internal."""
+"""Comparison of a release with the confidential file, which the agency reads before publication.  Internal."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ PROPER = (
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """A release compared with its confidential file.  Internal.
+    """Comparison of a release with its confidential file.  Internal.
 
     Attributes
     ----------
@@ -197,11 +197,11 @@ class Comparison:
 
     @property
     def distances_stand_out(self) -> bool:
-        """True if a sentence of :attr:`findings` has the distance of a cell, in standard errors of the release."""
+        """True if :attr:`findings` state by how many standard errors of the release a cell differs from the file."""
         return any(self._far(row)["std_diff"].notna().any() for row in self.summary.to_dict("records"))
 
     def _finding(self, row: Mapping[Hashable, Any]) -> str:
-        """A sentence about a row of ``summary`` if its cells are too far off, else an empty text."""
+        """Return a sentence about a row of ``summary`` if its cells differ more than by chance, else an empty text."""
         cells = ", ".join(self._off(self._far(row)))
         if row["misses"] > row["most"]:
             return (
@@ -211,7 +211,7 @@ class Comparison:
         return f"{quantity(row)}, farther than chance allows: {cells}" if cells else ""
 
     def _far(self, row: Mapping[Hashable, Any]) -> pd.DataFrame:
-        """The missed cells to report for a row of ``summary``, at most three, from the farthest.
+        """Return the missed cells to report for a row of ``summary``: the three that are farthest off, or fewer.
 
         If there are no more misses than chance allows, only cells that are too far off are reported.
         """
@@ -226,7 +226,7 @@ class Comparison:
         return [f"{cell} off{by}" for cell, by in zip(named(cells, self.by), distances, strict=True)]
 
     def _cells_of(self, row: Mapping[Hashable, Any]) -> pd.DataFrame:
-        """The cells of the statistic and outcome in a row of ``summary``."""
+        """Return the cells of the statistic and outcome in a row of ``summary``."""
         return self.cells[(self.cells["statistic"] == row["statistic"]) & (self.cells["outcome"] == row["outcome"])]
 
     def __str__(self) -> str:
@@ -255,7 +255,7 @@ class Comparison:
     __repr__ = __str__
 
     def _lines(self, row: Mapping[Hashable, Any]) -> list[str]:
-        """Lines to print for a row of ``summary``: how many intervals contain the file's estimate, and missed cells."""
+        """Return the lines to print for a row of ``summary``: intervals with the file's estimate, and missed cells."""
         rows = self._cells_of(row)
         text, judged, fixed = f"{quantity(row)}: ", int(row["cells"]), len(rows) - int(row["cells"])
         if judged:
@@ -273,7 +273,7 @@ class Comparison:
 
 
 def _missed(cells: pd.DataFrame) -> pd.DataFrame:
-    """The cells in which the interval of the release misses the estimate of the file."""
+    """Return the cells in which the interval of the release misses the estimate of the file."""
     return cells[~cells["holds"].fillna(True).astype(bool)]
 
 
@@ -411,7 +411,7 @@ def _comparison(
 
 
 def _cells(own: pd.DataFrame, theirs: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Estimates of the file and of the release, cell by cell, with the columns of ``Comparison.cells``."""
+    """Match estimates of the file and of the release by cell, and compute the columns of ``Comparison.cells``."""
     keys = [c for c in (*QUANTITY, *by) if c in theirs and c in own]
     labels = [c for c in keys if c != "prob"]
     # a numeric outcome has no category: in a table with categories, this is "" in one table and missing in the other
@@ -479,7 +479,7 @@ def _weight_in(release: Release) -> str | None:
 
 
 def _sides(design: SurveyDesign, release: Release) -> tuple[_Side, list[_Side]]:
-    """Return the records to compare, from the file and from each data set: a positive weight, no missing outcome.
+    """Return the records with a positive weight and without missing outcomes, from the file and from each data set.
 
     If the file or a data set has more than ``LARGEST_SAMPLE`` records, a random sample of its records is returned.
     Outcomes that are categories are texts even if their levels are numbers.
@@ -528,7 +528,7 @@ def _distributions(numbers: Sequence[str], file: _Side, datasets: Sequence[_Side
 
 
 def distribution(values: Floats, weights: Floats, points: Floats) -> Floats:
-    """Weighted empirical distribution function at some points: the share of the weights of all values up to a point."""
+    """Return the weighted empirical distribution function at ``points``: the weight share of values up to a point."""
     order = np.argsort(values, kind="stable")
     share = np.concatenate([[0.0], np.cumsum(weights[order])]) / weights.sum()
     return np.asarray(share[np.searchsorted(values[order], points, side="right")])
@@ -553,7 +553,7 @@ def _propensity(release: Release, file: _Side, datasets: Sequence[_Side]) -> pd.
 
 
 def propensity(file: pd.DataFrame, data: pd.DataFrame, outcomes: Sequence[str]) -> tuple[float, float]:
-    """Propensity score mean squared error by logistic regression, and its expected value.
+    """Compute the propensity score mean squared error by logistic regression, and its expected value.
 
     The propensity score p_i is the probability that record i is synthetic, as predicted from its columns.  Columns
     other than ``outcomes`` are predictors, which the synthesizer did not change.  The expected value therefore counts
@@ -599,7 +599,7 @@ def _labels(column: pd.Series) -> bool:
 
 
 def _columns_of(column: pd.Series, *, squares: bool) -> Floats:
-    """Columns of one variable in the propensity regression: indicators of all categories but one, or ranks.
+    """Return a variable's columns in the propensity regression: indicators of all categories but one, or ranks.
 
     With ``squares``, the squares of the ranks are added.
     """
@@ -614,7 +614,7 @@ def _products(a: Floats, b: Floats) -> Floats:
 
 
 def _joint(release: Release, file: _Side, datasets: Sequence[_Side]) -> pd.DataFrame:
-    """Associations of outcomes with each other, with the weight and with predictors, in the file and in the release."""
+    """Compute associations of outcomes with each other, the weight and predictors, in the file and in the release."""
     outcomes = [str(name) for name in file.frame if name not in release.predictors]
     pairs = [*combinations(outcomes, 2), *((a, b) for a in release.outcomes for b in release.predictors)]
     rows = []
@@ -627,7 +627,7 @@ def _joint(release: Release, file: _Side, datasets: Sequence[_Side]) -> pd.DataF
 
 
 def standard_error(values: Floats, *, pairs: bool) -> float:
-    """Standard error of the mean of a statistic over m data sets that is due to synthesis, without the sampling error.
+    """Return the standard error due to synthesis of a statistic's mean over m data sets, without the sampling error.
 
     With ``pairs``, data sets 2k - 1 and 2k (k = 1, ..., M = m / 2) are from one draw of the parameters given noisy
     tables.  The variance is then N + B / M.  B is the variance between the means of the pairs, N = max(0, B - w / 2) is
@@ -668,7 +668,7 @@ def association(first: pd.Series, second: pd.Series, weights: Floats) -> tuple[s
 
 
 def _ranks(column: pd.Series, weights: Floats) -> Floats:
-    """Centred weighted midranks: the share of the weights of smaller values, and half the share of equal values."""
+    """Return centred weighted midranks: the weight share of smaller values, and half that of equal values."""
     values = column.to_numpy(dtype=float)
     _, at = np.unique(values, return_inverse=True)
     share = np.bincount(at, weights) / weights.sum()
@@ -677,7 +677,7 @@ def _ranks(column: pd.Series, weights: Floats) -> Floats:
 
 
 def _grids(first: str, second: str, file: _Side, datasets: Sequence[_Side]) -> tuple[Floats, Floats]:
-    """Weighted joint distributions (10, 10) of two columns, in the file and in the release.
+    """Compute the weighted joint distributions (10, 10) of two columns, in the file and in the release.
 
     The classes of a column are separated by its deciles in the file.
     """

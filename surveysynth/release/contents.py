@@ -257,7 +257,7 @@ class Contents:
 
     @cached_property
     def _redrawn_for_tables(self) -> tuple[SurveyDesign, ...]:
-        """The same as :attr:`redrawn`, but with a subset of the records if there are many records, to save time."""
+        """The data sets :attr:`redrawn`, but with a subset of the records if there are many records, to save time."""
         if self.measured is None or not self.measured.is_large(self.datasets[0].n):
             return self.redrawn
         return tuple(self._derived_again(design) for design in self.measured.redrawn(self.datasets[0], subset=True))
@@ -272,7 +272,7 @@ class Contents:
 
     @property
     def _labels(self) -> list[str]:
-        """Names of outcomes that are categories, and of columns of :meth:`assign` that are categories or boolean."""
+        """Names of categorical outcomes, and of columns of :meth:`assign` that are categorical or boolean."""
         first = self.datasets[0]
         derived = [name for name in self.derived if is_label(first.column(name))]
         derived += [name for name in self.derived if pd.api.types.is_bool_dtype(first.column(name).dtype)]
@@ -301,7 +301,7 @@ class Contents:
         return outcomes
 
     def _check_functions(self, columns: Sequence[str]) -> None:
-        """Raise InputError for a column of :meth:`assign` whose function is lost, if standard errors need the function.
+        """Raise InputError if standard errors need the function of a column of :meth:`assign` that is not stored.
 
         They need it for a release from noisy tables, because the column is computed anew in the versions ``redrawn``.
         """
@@ -313,7 +313,7 @@ class Contents:
                 )
 
     def count_designs(self) -> tuple[SurveyDesign, ...]:
-        """The designs from which standard errors of counts are computed.
+        """Return the survey designs from which standard errors of counts are computed.
 
         Returns
         -------
@@ -326,7 +326,7 @@ class Contents:
         return tuple(SurveyDesign(d.frame, **self.count_roles, labels=d.labels) for d in self.datasets)
 
     def table_predictors(self) -> list[str]:
-        """The default variables of tables: the first three predictors that are discrete, with at most 50 levels.
+        """Return the default variables of tables: the first three discrete predictors with at most 50 levels.
 
         Returns
         -------
@@ -376,7 +376,7 @@ def discrete_predictors(frame: pd.DataFrame, predictors: Sequence[str]) -> list[
 
 
 def check_m(m: int) -> int:
-    """Return the number m of data sets to draw from noisy tables.
+    """Check the number m of data sets to draw from noisy tables, and return it.
 
     Raise InputError unless m is even and at least 4: each draw of the model's parameters gives two data sets, and a
     variance between draws needs two draws.

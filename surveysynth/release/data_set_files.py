@@ -38,7 +38,7 @@ def in_a_file(design: SurveyDesign) -> SurveyDesign:
 
 
 def _remove(folder: Path, owner: int) -> None:
-    """Remove a folder if this process has the id ``owner``, and is not a fork of the process that made the folder."""
+    """Remove a folder, unless this process is a fork of the process ``owner`` that made the folder."""
     if os.getpid() == owner:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -302,7 +302,7 @@ class DomainEstimates(Contents):
 def parts_of_tables(
     numbers: Sequence[str], labels: Sequence[str], statistic: str | Sequence[str] | None
 ) -> list[tuple[list[str], list[str]]]:  # fmt: skip
-    """List what tables of some outcomes estimate, as pairs (list of outcomes, list of statistics of these outcomes).
+    """List the estimates in tables of some outcomes, as pairs (list of outcomes, list of statistics of these outcomes).
 
     Categories have proportions, and numbers have all other statistics.  If there are no categories, numbers have
     proportions, too.  The default statistics are counts and means of numbers, and proportions of categories.
@@ -329,7 +329,7 @@ def parts_of_tables(
 
 
 def check_parts(parts: Sequence[tuple[list[str], list[str]]], labels: Sequence[str], **given: Any) -> None:
-    """Raise InputError if a table cannot be made whatever the values of the records are.
+    """Raise InputError if the statistics of a table do not fit its outcomes or arguments, whatever the data.
 
     Parameters
     ----------
@@ -361,5 +361,5 @@ def check_parts(parts: Sequence[tuple[list[str], list[str]]], labels: Sequence[s
 
 
 def _statistics_of(parts: Sequence[tuple[list[str], list[str]]]) -> list[str]:
-    """Return all statistics of :func:`parts_of_tables`, each once."""
+    """Return all statistics in ``parts`` without duplicates."""
     return list(dict.fromkeys(each for _, statistics in parts for each in statistics))

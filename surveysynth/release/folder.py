@@ -284,7 +284,7 @@ def _write_metadata(
 
 
 def _heading(release: Contents, records: int, format: str, min_cell: int | None, printed: Sequence[str]) -> str:
-    """Write the text of the report that explains the files, and how to estimate from them."""
+    """Return the text of the report that explains the files, and how to estimate from them."""
     design = release.datasets[0]
     synthetic_weights = release.method["weights"] != "public"
     suppressed = f" There, cells of fewer than {min_cell} records are blank, and cells that would give them away."
@@ -306,7 +306,7 @@ def _heading(release: Contents, records: int, format: str, min_cell: int | None,
 
 
 def _about(release: Contents) -> str:
-    """Write the lines of the report with title, source and contact, if the plan has them."""
+    """Return the lines of the report with title, source and contact, if the plan has them."""
     method, lines = release.method, [str(release.method["title"])] if "title" in release.method else []
     lines += [f"{name.capitalize()}: {method[name]}" for name in PRINTED if name in method and name != "title"]
     return "".join(f"{line}\n" for line in lines) + ("\n" if lines else "")

@@ -212,7 +212,7 @@ def attribute_risk(
     relative: bool = True,
     floor: Sizes = 0.0,
 ) -> pd.Series:
-    """Compute the share of synthetic records in a record's pattern whose value is in the ball around the true value.
+    """Compute, for each record, the share of matching synthetic records whose value is near the true value.
 
     For record i the share is #{h : y*_h in B_i} / M, averaged over the data sets.  Here y*_h are the values of the M
     synthetic records in the pattern of record i, and B_i is the ball around its true value.  An intruder who knows only
@@ -425,14 +425,14 @@ def _weights(original: File, synthetic: Files) -> str | None:
 
 
 def _is_category(name: str, original: pd.DataFrame, files: list[pd.DataFrame], synthetic: Files) -> bool:
-    """True if a synthesized column is categorical, so that values match only if they are equal."""
+    """Return True if a synthesized column is categorical, so that values match only if they are equal."""
     if isinstance(synthetic, Release) and name in synthetic.categorical:
         return True
     return any(is_label(frame[name]) for frame in (original, *files) if name in frame)
 
 
 def _both(pattern: Codes, truth: pd.DataFrame, synthetic: pd.DataFrame, categories: list[str]) -> tuple[Codes, Codes]:
-    """Return two arrays of codes: of the pattern of each true record, and of each synthetic record.
+    """Return codes for the known values of each true record, and of each synthetic record, as two arrays.
 
     Records with the same code agree in all known columns that are not numbers with a radius.  ``pattern`` has the codes
     by the known columns that were not synthesized.  The returned codes also distinguish the values of ``categories``,

@@ -1,4 +1,4 @@
-"""The confidential file with the labels of a release, so that the same answer is the same value in both."""
+"""Recoding of columns of the confidential file to the values of a release, so that equal answers are equal values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .release import Release
 
 
 def labelled(file: SurveyDesign | pd.DataFrame, release: Release, names: Iterable[str]) -> dict[str, pd.Series]:
-    """Return the columns ``names`` of a confidential file with the labels of the release, if they have others.
+    """Recode columns of a confidential file to the values of a release, and return the columns that change.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def labelled(file: SurveyDesign | pd.DataFrame, release: Release, names: Iterabl
 
 
 def _as_numbers(column: pd.Series, dtype: Any) -> pd.Series:
-    """Return a column as numbers, of the given type if that loses nothing.  Values that are not numbers stay as is."""
+    """Convert a column to numbers, of type ``dtype`` if that loses nothing.  Return it unchanged if it has texts."""
     there = column.astype(object) if isinstance(column.dtype, pd.CategoricalDtype) else column
     numbers = pd.to_numeric(there, errors="coerce")
     if (numbers.isna() & column.notna()).any():
@@ -57,7 +57,7 @@ def _as_numbers(column: pd.Series, dtype: Any) -> pd.Series:
 
 
 def _levels(release: Release, name: str) -> dict[str, Any]:
-    """Return the labels of a column of the release, by their texts."""
+    """Return the labels of a column of the release, with their texts as keys."""
     first = release.datasets[0].column(name)
     if isinstance(first.dtype, pd.CategoricalDtype):
         found = first.cat.categories.tolist()
@@ -68,7 +68,7 @@ def _levels(release: Release, name: str) -> dict[str, Any]:
 
 
 def _as_labels(column: pd.Series, levels: dict[str, Any], dtype: Any) -> pd.Series:
-    """Return a column with the given levels, by their texts, and with the texts of values that are no levels."""
+    """Replace each value of a column by the level with the same text, or by its text if there is no such level."""
     code, own = pd.factorize(as_text(column) if column.dtype == object else column)  # True is not 1
     labels = [levels.get(text, text) for text in as_text(pd.Series(own.astype(object)))]
     values = pd.Series([*labels, levels.get(MISSING, np.nan)], dtype=object)  # the last one is that of code -1

@@ -323,7 +323,7 @@ def _query(
 
 
 def may_be_blank(box: dict[str, Bounds]) -> bool:
-    """True if the public bounds ``box`` allow a weight of 0.  Blanking a record (weight 0) is then covered, too."""
+    """Return True if the public bounds ``box`` allow a weight of 0, so that blanking a record is covered, too."""
     return box["weight"][0] == 0
 
 
@@ -377,7 +377,7 @@ def _with_noise(exact: Exact, eps_point: float, eps_replicate: float) -> tuple[F
 def _local_estimates(
     noisy: dict[str, Noisy], A: csr_array | None, boot: Replicates
 ) -> dict[str, tuple[Floats, Floats]]:
-    """Compute pairs (estimates, variances) of counts (key "") and means from noisy counts and means, as in the paper.
+    """Compute pairs (estimates, variances) of counts (key "") and means from noisy counts and means.
 
     With ``A``, the equations of :func:`surveysynth.release.suppression.additions`, the estimates are adjusted so that
     counts and totals add up.
@@ -417,7 +417,7 @@ def _strict_estimates(
 
 
 def _shares(epsilon: float, pairs: int, point_share: float, replicates: int) -> list[tuple[float, float]]:
-    """Divide epsilon equally into ``pairs`` pairs (epsilon of a point estimate, epsilon of one replicate estimate).
+    """Divide epsilon into ``pairs`` equal parts, each (epsilon of a point estimate, epsilon of one replicate estimate).
 
     A pair is for one statistic in one level: the cells, one margin, or the total.  It spends the first number plus
     ``replicates`` times the second.  All numbers are multiples of the last binary digit of epsilon, so that the pairs

@@ -257,5 +257,5 @@ def read_measurements(path: str | Path) -> Measurements:
 
 
 def is_measured(manifest: Path) -> bool:
-    """True if a manifest belongs to measurements, and not to a release."""
+    """Return True if a manifest belongs to measurements, and not to a release."""
     return bool(json.loads(unsealed(manifest)).get("format") == FORMAT)

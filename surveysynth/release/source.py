@@ -185,7 +185,7 @@ class Source:
 
     @cached_property
     def counted_by(self) -> dict[str, list[tuple[str, ...]]]:
-        """For each variable, the combinations of other columns with which a noisy table cross-classifies it.
+        """Combinations of other columns with which noisy tables cross-classify a variable, for each variable.
 
         The keys are the names of the variables, and ``WEIGHT`` for the survey weight.
         """
@@ -200,7 +200,7 @@ class Source:
         return {name: [each for each in columns if each] for name, columns in found.items()}
 
     def is_counted(self, variable: str | None, columns: Collection[str]) -> bool:
-        """True if the joint distribution of ``variable`` and ``columns`` was measured or is public.
+        """Return True if the joint distribution of ``variable`` and ``columns`` was measured or is public.
 
         This is the case if one noisy table has all of them, or if all of them are predictors.  If ``variable`` is None,
         only ``columns`` matter.
@@ -255,7 +255,7 @@ class Source:
         return tuple(made)
 
     def is_large(self, n: int) -> bool:
-        """True if n records are so many that a subset is enough to compute the variance due to noise.
+        """Return True if n records are so many that a subset is enough to compute the variance due to noise.
 
         It is never enough for the model FBP, whose N includes the variance of drawn weights, which depends on n.
         """
@@ -384,7 +384,7 @@ class Source:
         return like.roles() | ({"poststrata": known} if known and self.tables.weight is not None else {})
 
     def report(self, m: int) -> PrivacyReport:
-        """Write the privacy report of a release of m data sets."""
+        """Return the privacy report of a release of m data sets."""
         before = [(each.blank or 0.0, each.replace or 0.0) for each in self.spent_before]
         epsilon = self.epsilon + sum(blank for blank, _ in before)
         replaced = self.replaced + sum(each for _, each in before)

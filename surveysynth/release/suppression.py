@@ -133,7 +133,7 @@ def check_limits(min_cell: int | None, cv_limit: float | None) -> None:
 
 
 def complementary(table: pd.DataFrame, by: list[str], hidden: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Suppress further cells, until no suppressed cell can be computed from the published cells.
+    """Find the cells to suppress so that no suppressed cell can be computed from the published cells.
 
     A total is a row with "all" for some variable.  Its parts are the rows with the categories of that variable instead.
     Total minus parts is 0, so A x = 0 for the whole table x, where A is the matrix of :func:`additions`.  A suppressed

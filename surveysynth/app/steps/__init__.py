@@ -1,1 +1,1 @@
-"""The five steps of the page, each with what it shows and what it does with the answers."""
+"""The five steps of the web page: each module shows the questions of a step, and handles the answers."""

@@ -1,4 +1,4 @@
-"""Step 4: what each table will be worth at each epsilon, and what an intruder could learn."""
+"""Step 4: the expected errors of tables at each epsilon, and the probability that an intruder guesses right."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WIDTH, HIGH = 320, 26  # size of a bar in pixels
 
 
 def panel(words: Words) -> Tag:
-    """Return what the step shows."""
+    """Return the HTML of step 4, with places for its outputs."""
     return tags.div(
         ui.output_ui("budget_slider"), ui.output_ui("budget_guess"), ui.output_ui("budget_state"),
         ui.output_ui("budget_cells"), ui.output_ui("budget_shares"), ui.output_ui("budget_importance"),
@@ -41,7 +41,7 @@ def panel(words: Words) -> Tag:
 
 
 def serve(tab: Tab) -> None:
-    """Show the step, and hear its answers."""
+    """Fill in the outputs of step 4 in a browser tab, and handle the answers."""
     project, words, input, forecast = tab.project, tab.words, tab.input, tab.forecast
 
     def epsilon() -> float:
@@ -139,7 +139,7 @@ def serve(tab: Tab) -> None:
 
 
 def _unforeseen(project: Project, words: Words) -> Tag | None:
-    """Say why errors cannot be foretold, if they cannot.  An epsilon is not needed."""
+    """Return the reason why expected errors cannot be computed, or None if they can.  An epsilon is not needed."""
     if project.plan is None:
         return tags.p(words("plan.none"), class_="note")
     if not is_strict(project.settings):
@@ -150,7 +150,7 @@ def _unforeseen(project: Project, words: Words) -> Tag | None:
 
 
 def _guess(project: Project, epsilon: float, words: Words) -> Tag | None:
-    """Say how often an intruder guesses right before a strict release, and at most after it."""
+    """Return the highest probability that an intruder guesses right, as HTML, or None if the plan is not strict."""
     settings = project.settings
     if not is_strict(settings):
         return None
@@ -190,7 +190,7 @@ def _slider(chosen: float | None, project: Project, words: Words) -> Tag:
 
 
 def _guess_bar(most: float, words: Words) -> HTML:
-    """Draw how often an intruder guesses right before the release, and at most after it."""
+    """Draw the highest percentage of right guesses of an intruder: 50 before the release, and ``most`` after it."""
     return HTML(
         f'<svg class="guess" viewBox="0 0 400 34" role="img" aria-label="{words("guess.bar", most=f"{most:g}")}">'
         f'<rect x="0" y="8" width="400" height="18" class="back"/><rect x="0" y="8" width="{4 * most:.1f}" height="18" '
@@ -199,7 +199,7 @@ def _guess_bar(most: float, words: Words) -> HTML:
 
 
 def _cells(errors: pd.DataFrame, project: Project, words: Words) -> TagList:
-    """Draw the expected coefficient of variation of every cell next to the sample's own."""
+    """Draw the expected coefficient of variation of every cell of the release, next to that of the sample."""
     limit = project.settings.tables.cv_limit or USUAL
     by = [str(c) for c in errors if c not in ("outcome", "statistic", "category", "ratio", "cv")]
     kinds = [str(c) for c in ("outcome", "statistic") if c in errors]
@@ -224,7 +224,7 @@ def _cells(errors: pd.DataFrame, project: Project, words: Words) -> TagList:
 def _block(
     title: str, rows: pd.DataFrame, by: Sequence[str], limit: float, most: float, words: Words
 ) -> Tag:  # fmt: skip
-    """Draw the cells of one statistic.  A bar is as long as the drawing if it is ``most`` or more."""
+    """Return an HTML table with a bar for each cell of one statistic.  Bars are cut off at the value ``most``."""
     categories, made = "category" in rows and rows["category"].notna().any(), []
     for row in rows.to_dict("records"):
         names = [str(row[c]) for c in by] + ([str(row["category"])] if categories else [])
@@ -242,7 +242,7 @@ def _block(
 
 
 def _bar(cv: float, own: float, limit: float, most: float) -> HTML:
-    """Draw the release's error as a bar, the sample's own as a narrow bar in it, and the limit as a line."""
+    """Draw the CV of the release as a bar, the CV of the sample as a narrow bar in it, and the limit as a line."""
     scale = WIDTH / most
     wide, narrow = min(cv, most) * scale, 0.0 if math.isnan(own) else min(own, most) * scale
     return HTML(
@@ -254,7 +254,7 @@ def _bar(cv: float, own: float, limit: float, most: float) -> HTML:
 
 
 def _shares(shares: pd.DataFrame, words: Words) -> Tag:
-    """List which share of the budget each noisy table gets."""
+    """Return an HTML table of the share of the budget that each noisy table gets."""
     rows = [
         tags.tr(tags.th(row["variable"], scope="row"), tags.td(row["by"] or words("cells.all")), tags.td(row["kind"]),
                 tags.td(f"{row['share']:.1%}"))
@@ -270,7 +270,7 @@ def _shares(shares: pd.DataFrame, words: Words) -> Tag:
 
 
 def _savings(savings: Mapping[str, Mapping[str, tuple[float, float, bool]]], words: Words) -> Tag | None:
-    """Say how much public totals of each column's levels would save."""
+    """Return an HTML list of how much public totals of each column's levels would reduce standard errors."""
     if not savings:
         return None
     items = []
@@ -285,7 +285,7 @@ def _savings(savings: Mapping[str, Mapping[str, tuple[float, float, bool]]], wor
 
 
 def _totals(project: Project, words: Words) -> Tag | None:
-    """Ask for public totals of the levels of predictors."""
+    """Return the questions on public totals of the levels of predictors, or None without such levels."""
     levels = project.levels_with_totals(MOST_LEVELS)
     if not levels:
         return None

@@ -1,4 +1,4 @@
-"""Step 1: the confidential file, the roles of its columns, and what is published of each."""
+"""Step 1: the confidential file, the roles of its columns, and how each column is published."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MANY = 12  # number of columns from which on a filter helps
 
 
 def panel(words: Words) -> Tag:
-    """Return what the step shows."""
+    """Return the HTML of step 1, with places for its outputs."""
     return tags.div(
         ui.output_ui("file_named"), ui.output_ui("file_roles"), ui.output_ui("file_columns"),
         ui.output_ui("file_published"),
@@ -33,7 +33,7 @@ def panel(words: Words) -> Tag:
 
 
 def serve(tab: Tab) -> None:
-    """Show the step, and hear its answers."""
+    """Fill in the outputs of step 1 in a browser tab, and handle the answers."""
     project, words, input = tab.project, tab.words, tab.input
 
     @render.ui
@@ -90,7 +90,7 @@ def _columns(project: Project, words: Words) -> TagList:
 
 
 def _fixed(project: Project, words: Words) -> list[Tag]:
-    """Show the formulas that the page does not change."""
+    """Return the plan's formulas as HTML if the page cannot change them, else an empty list."""
     if not project.fixed:
         return []
     return [tags.p(words("fixed"), class_="note"), tags.pre("\n".join(project.formulas), lang="en")]
@@ -120,7 +120,7 @@ def _row(column: str, project: Project, words: Words) -> Tag:
 
 
 def _published(project: Project, words: Words) -> Tag:
-    """List what is published as it is, with other labels, synthesized, and not at all."""
+    """Return an HTML list of the columns that are published as they are, relabelled, synthesized, or left out."""
     weight = project.settings.survey.weights or project.settings.survey.probs
     design = [c for c in project.columns if project.role(c) == "design" and c not in project.public]
     synthetic = [*project.outcomes, *([weight] if weight and project.settings.model.weight is None else [])]

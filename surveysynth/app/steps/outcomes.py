@@ -21,12 +21,12 @@ AS_KEY = re.compile(r"(\d+):(\w+)")  # the outcome's place in the sequence, and 
 
 
 def panel(words: Words) -> Tag:
-    """Return what the step shows."""
+    """Return the HTML of step 2, with places for its outputs."""
     return ui.output_ui("outcome_cards")
 
 
 def serve(tab: Tab) -> None:
-    """Show the step, and hear its answers."""
+    """Fill in the outputs of step 2 in a browser tab, and handle the answers."""
     project, words, input = tab.project, tab.words, tab.input
     kinds: dict[str, str] = {}  # number or category, where this is not clear from the plan
 
@@ -90,7 +90,7 @@ def changed_facts(declared: dict[str, Any], fact: str, value: Any) -> dict[str, 
 
 
 def _card(i: int, outcome: str, kinds: dict[str, str], project: Project, words: Words) -> Tag:
-    """Return the questions on one outcome."""
+    """Return the HTML of the questions on one outcome."""
     facts = project.declared(outcome)
     kind = _kind(outcome, facts, kinds, project)
     named = {each: words(f"kind.{each}") for each in ("number", "category")}
@@ -133,7 +133,7 @@ def _question(i: int, fact: str, words: Words) -> dict[str, Any]:
 
 
 def _depends(i: int, outcome: str, project: Project, words: Words) -> Tag:
-    """Ask on which columns an outcome depends, unless the page leaves formulas as they are."""
+    """Return the question on which columns an outcome depends, or a note if the page cannot change the formulas."""
     if project.fixed:
         return tags.p(words("fixed"), class_="help")
     may = project.before(outcome)

@@ -1,4 +1,4 @@
-"""Step 5: the check, the release, and what the agency and the review board get."""
+"""Step 5: check the plan, make the release, compare it with the file, and write the dossier for the review board."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TABLES = "tables.xlsx", "tables.html", "tables.csv"
 
 
 def panel(words: Words) -> Tag:
-    """Return what the step shows."""
+    """Return the HTML of step 5, with places for its outputs."""
     return tags.div(
         ui.output_ui("release_progress"), ui.output_ui("release_entries"), ui.output_ui("release_ledger"),
         ui.output_ui("release_check"), ui.output_ui("release_make"), ui.output_ui("release_made"),
@@ -34,14 +34,14 @@ def panel(words: Words) -> Tag:
 
 
 def serve(tab: Tab) -> None:
-    """Show the step, and hear its answers."""
+    """Fill in the outputs of step 5 in a browser tab, and handle the answers."""
     project, words, input, work = tab.project, tab.words, tab.input, tab.work
     agreed: reactive.Value[dict[str, str]] = reactive.Value({})  # the plan's text that was agreed to, by question
     planned = reactive.Value(project.text)
 
     @reactive.effect
     def _planned() -> None:
-        """Ask for agreement anew when the plan has changed, in any tab."""
+        """Ask again for agreement to the plan when it was changed in any tab."""
         tab.changed()
         with reactive.isolate():
             if planned() != project.text:
@@ -139,7 +139,7 @@ def serve(tab: Tab) -> None:
 
 
 def _ledger(project: Project, words: Words) -> Tag | None:
-    """Show what the survey has spent, or offer to make the ledger that the plan names."""
+    """Return what the survey has spent, as HTML, or a button that makes the ledger named in the plan."""
     privacy = project.settings.privacy
     if project.plan is None or privacy.ledger is None or privacy.survey is None:
         return None
@@ -152,7 +152,7 @@ def _ledger(project: Project, words: Words) -> Tag | None:
 
 
 def _agreement(project: Project, words: Words) -> TagList | None:
-    """Ask for agreement to the plan as it is, or say what it lacks."""
+    """Return the questions that ask for agreement to the plan, or a list of the entries that the plan lacks."""
     plan = project.plan
     if plan is None:
         return None
@@ -169,7 +169,7 @@ def _agreement(project: Project, words: Words) -> TagList | None:
 
 
 def _check(project: Project, work: Work, words: Words) -> TagList:
-    """Offer to check the plan, and show what the check of this plan found."""
+    """Return a button that checks the plan, and the warnings or the error of the last check of this plan."""
     offer = button(words("check.button"), send="do", key=CHECK, disabled=bool(work.doing) or project.plan is None)
     shown: list[Tag] = [tags.h3(words("check.title")), tags.p(words("check.help"), class_="help"), tags.p(offer)]
     if fault := work.fault(CHECK, project.text):
@@ -185,7 +185,7 @@ def _check(project: Project, work: Work, words: Words) -> TagList:
 
 
 def _confidential_fault(text: str, words: Words) -> Tag:
-    """Show why work failed.  The message may tell how many records of the file are concerned."""
+    """Return an error message marked as confidential, because it may tell how many records are concerned."""
     return tags.div(
         tags.p(tags.strong(words("confidential"))),
         tags.pre(on_this_page(text, words), class_="fault", role="alert", lang="en"), class_="confidential",
@@ -197,7 +197,7 @@ def _details(words: Words, text: str) -> Tag:
 
 
 def _made(project: Project, work: Work, words: Words) -> Tag | None:
-    """Show the folder of the release, its guarantee, and its files."""
+    """Return the privacy report of the release, its folders and its tables, as HTML."""
     text = work.fault(RELEASE, project.text)
     fault = _confidential_fault(text, words) if text else None
     if RELEASE not in work.found:
@@ -221,7 +221,7 @@ def _made(project: Project, work: Work, words: Words) -> Tag | None:
 
 
 def _compared(work: Work, words: Words) -> Tag | None:
-    """Show the release next to the file.  This is confidential."""
+    """Return the confidential comparison of the release with the file, as HTML, or the reason why it failed."""
     if COMPARE in work.faults:
         return _confidential_fault(work.faults[COMPARE], words)
     if COMPARE not in work.found:

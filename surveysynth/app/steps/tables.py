@@ -21,12 +21,12 @@ ENTRIES = (*QUALITY, *(Entry(f"release.{name}") for name in PRINTED))
 
 
 def panel(words: Words) -> Tag:
-    """Return what the step shows."""
+    """Return the HTML of step 3, with places for its outputs."""
     return tags.div(ui.output_ui("tables_by"), ui.output_ui("tables_cells"), ui.output_ui("tables_print"))
 
 
 def serve(tab: Tab) -> None:
-    """Show the step, and hear its answers."""
+    """Fill in the outputs of step 3 in a browser tab, and handle the answers."""
     project, words, input = tab.project, tab.words, tab.input
 
     @render.ui

@@ -1,4 +1,4 @@
-"""Figures: functions that draw a frame or a document, and write the figure to a file."""
+"""Functions that draw a figure from a data frame or from a document, and write it to a file."""
 
 from .domains import dot_plot
 from .estimates import compare_estimates

@@ -138,5 +138,5 @@ def _joint(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
 
 
 def _figures(x: float) -> str:
-    """Write a number with four digits, or with all digits before the decimal point."""
+    """Return a number as text with four digits, or with all digits before the decimal point."""
     return f"{x:,.0f}" if abs(x) >= 1000 else f"{x:.4g}"
