@@ -1,4 +1,4 @@
-"""Choice of groups of cells for noisy tables, and of scores of cells, from a variable's smoothed noisy histogram.
+"""Choice of groups of a variable's bins for noisy tables, and of scores of bins, from a smoothed noisy histogram.
 
 A numeric variable has G cells: bins, then special values such as "missing".
 """
@@ -22,7 +22,7 @@ IN_TAIL = 0.05, 0.2, 0.5  # the first and the last group are cut at these shares
 def table_groups(
     p: Floats, numbers: int, n: int, levels: int, sd: float, most: int = MOST, tails: int = TAILS
 ) -> Codes:  # fmt: skip
-    """Group the cells of a variable.  Each group becomes one column of a noisy table.
+    """Return the group of each bin or special value of a variable.  Groups are the columns of a noisy table.
 
     Groups between the two tails have equal shares of the records.  They are so large that, in a row of average size,
     the count of a group is large compared with the noise.  Groups of the tails are smaller: only their counts over all
@@ -87,7 +87,7 @@ def coarser_groups(groups: Codes, p: Floats, numbers: int, most: int) -> Codes:
 
 
 def cell_scores(p: Floats, values: Floats, n: int, levels: int, sd: float, unit: int) -> Codes:
-    """Choose a score of each cell, from -unit to unit, so that sums of scores measure mean amounts.
+    """Return a score of each bin or special value, from -unit to unit.  Sums of scores measure mean amounts.
 
     The score is linear in the amount between two quantiles, and constant beyond them.  In each row of the table, about
     3 ``sd`` records lie below the lower quantile, and as many above the upper one.  The mean amount in a row follows
@@ -125,11 +125,11 @@ def cell_scores(p: Floats, values: Floats, n: int, levels: int, sd: float, unit:
 
 
 def effect_steps(p: Floats, groups: Codes, numbers: int) -> Codes:
-    """Divide the cells of a variable into steps, and return the step (G,) of each cell.
+    """Group the bins and special values of a variable into steps with equal effects on a later variable.
 
-    The effect of the variable on a later variable differs between steps, but not within a step.  Each group of cells of
-    a noisy table is one step, except for the first and the last group of numbers: these groups contain the tails of the
-    distribution and are cut into several steps.
+    Return the step (G,) of each cell (bin or special value).  Each group of cells of a noisy table is one step, except
+    for the first and the last group of numbers: these groups contain the tails of the distribution and are cut into
+    several steps.
 
     Parameters
     ----------

@@ -68,9 +68,9 @@ class Bins:
 
     @classmethod
     def for_whole_numbers(cls, low: float, high: float, knee: float | None = None) -> Bins:
-        """Create one bin for each whole number between two bounds.
+        """Create bins for whole numbers between two bounds: one for each number, if there are at most 128 numbers.
 
-        If there are 129 whole numbers or more, there are at most 128 bins, and a bin can have several numbers.
+        If there are more, there are at most 128 bins, and a bin can have several numbers.
         """
         low, high = np.ceil(low), np.floor(high)
         if high - low < FINE:
@@ -83,7 +83,7 @@ class Bins:
         return values if np.isinf(self.knee) else np.arcsinh(values / self.knee)
 
     def back(self, values: Floats) -> Floats:
-        """Transform values of the scale on which bins have equal width back to the unit of the outcome."""
+        """Transform values from the scale on which bins have equal width back to the unit of the outcome."""
         return values if np.isinf(self.knee) else np.sinh(values) * self.knee
 
     def __len__(self) -> int:
@@ -133,7 +133,7 @@ class Cells:
 
     @property
     def tail(self) -> Tail | None:
-        """What the fit assumes about the upper tail of an amount or of whole numbers.  None for other outcomes."""
+        """Assumption on the upper tail of the distribution of an amount or a whole number; None for other outcomes."""
         if self.bins is None or self.bins.edges[-1] <= 0 or len(self.bins) < LEAST_OF_TAIL:
             return None
         if np.isinf(self.bins.knee):
@@ -143,7 +143,7 @@ class Cells:
 
     @classmethod
     def for_outcome(cls, outcome: Outcome) -> Cells:
-        """Create the cells of an outcome with a given schema."""
+        """Create the cells of an outcome from its declared bounds or levels and special values."""
         if outcome.bounds is None:
             return cls(outcome, None)
         bins = Bins.for_whole_numbers if outcome.whole else Bins.for_amounts
@@ -199,7 +199,7 @@ class Cells:
         return np.ones(len(frame), dtype=bool) if rule is None else obeyed([rule], frame, "applies")
 
     def names(self, groups: Codes) -> list[str]:
-        """Return the name of each group: an interval of numbers, or the name of a special value.
+        """Return the name of each group of cells: an interval of numbers, or the name of a special value.
 
         ``groups`` (G,) is the group of each cell.
         """
@@ -231,7 +231,7 @@ class Cells:
         return self._finished(self.bins.draw(np.minimum(codes, self.numbers - 1), rng), codes)
 
     def every_answer(self, n: int) -> Iterator[tuple[Codes, pd.Series]]:
-        """Yield possible answers, one after another: the cell (n,) and the value (n,) of n records with this answer.
+        """Yield, for each possible answer, the cells (n,) and the values (n,) of n records that all give this answer.
 
         The answers are all levels of a category.  For a numeric outcome they are the smallest number, the largest
         number and all special values.
@@ -246,10 +246,9 @@ class Cells:
             yield codes, self._finished(np.full(n, self.bins_ends[code > 0]), codes)
 
     def as_drawn(self, column: pd.Series, codes: Codes) -> pd.Series:
-        """Convert the values of a confidential column to the form of synthetic values.
+        """Round and clip the numbers of a confidential column, or label its levels, as in synthetic records.
 
-        Numbers are rounded and clipped as the schema declares, and levels become labels.  ``codes`` (n,) is the cell of
-        each record.
+        ``codes`` (n,) is the cell of each record.
         """
         if self.bins is None:
             return self.values(codes, np.random.default_rng(0))  # the seed is not used for labels

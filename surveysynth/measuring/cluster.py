@@ -112,7 +112,7 @@ class Cluster:
         return np.sum(counts, axis=0, dtype=np.int64)
 
     def groups_of(self, name: str, groups: Codes, records: Codes) -> Codes:
-        """Return the group of the records at the positions ``records`` (:meth:`Counter.groups_of`)."""
+        """Return the group of values of each record at the positions ``records`` (:meth:`Counter.groups_of`)."""
         part_of = np.searchsorted(self.firsts, records, side="right") - 1
         asked = [np.flatnonzero(part_of == k) for k in range(len(self.parts))]
         found = self.client.gather([
@@ -137,7 +137,10 @@ def _column(file: str, weights: pd.Series, name: str) -> pd.Series:
 
 
 def _added(part: Part, name: str, cells: Cells) -> Part:
-    """Return a copy of a part with one more variable.  A task of a Dask cluster must not change its arguments."""
+    """Return a copy of a file's counter with one more variable.
+
+    A task of a Dask cluster must not change its arguments.
+    """
     made = copy(part)
     made.codes = dict(part.codes)
     made.add(name, cells)

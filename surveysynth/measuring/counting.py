@@ -63,7 +63,7 @@ class Count:
 
 
 class Counter(Protocol):
-    """A counter of confidential records.
+    """Interface for the counting of confidential records by the values of variables.
 
     First :meth:`add` finds the cell of each record for one variable after another.  Then :meth:`count` returns tables
     of counts by groups of these cells.
@@ -78,7 +78,7 @@ class Counter(Protocol):
         ...
 
     def groups_of(self, name: str, groups: Codes, records: Codes) -> Codes:
-        """Return the group (len(records),) of the records at the positions ``records``.
+        """Return the group of values (len(records),) of each record at the positions ``records``, for one variable.
 
         ``groups`` (G,) is the group of each cell of the variable ``name``.
         """
@@ -145,5 +145,5 @@ class Part:
         return level * (int(what.by_groups.max()) + 1) + what.by_groups[self.codes[what.earlier][these]]
 
     def groups_of(self, name: str, groups: Codes, records: Codes) -> Codes:
-        """Return the group of the records at the positions ``records`` (:meth:`Counter.groups_of`)."""
+        """Return the group of values of each record at the positions ``records`` (:meth:`Counter.groups_of`)."""
         return groups[self.codes[name][records]]

@@ -21,7 +21,7 @@ NEAR = 1e-6  # largest difference between the edges of the same cell in both yea
 
 
 def aligned_tables(earlier: NoisyTables, measured: NoisyTables) -> NoisyTables:
-    """Return the tables of an earlier year with this year's numbers of levels, without tables by strata and PSUs.
+    """Return the tables of an earlier year with this year's numbering of levels, without tables by strata and PSUs.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def _variable(theirs: Variable | None, ours: Variable, earlier: NoisyTables, mea
 
 
 def _term(theirs: Term, ours: Term) -> Term:
-    """Return a term that has the records of the earlier year (``theirs``) and this year's numbers of levels."""
+    """Return the earlier year's term ``theirs``, with its levels numbered like those of this year's term ``ours``."""
     if ours.score is not None or theirs.score is not None:
         raise InputError(f"earlier=: {ours.name!r} is a number, whose groups are another year's; make categories of it")
     number = {labels: level for level, labels in enumerate(ours.labels)}

@@ -1,4 +1,4 @@
-"""Division of public cells into parts by earlier variables, for the model of a later variable.
+"""Division of public cells into parts by the values of earlier variables, for the model of a later variable.
 
 A public cell is a combination of public levels that occurs in the file.  The G cells of a variable are bins of numbers
 and special values such as "missing".  The cells of an earlier variable are grouped into steps.  A part consists of the
@@ -65,7 +65,7 @@ def without_earlier(cell: Codes, n: int) -> Expanded:
 
 
 def by_one(name: str, steps: Codes, p: Floats) -> Expanded:
-    """Divide C public cells by the steps of the earlier variable ``name``.
+    """Divide each of C public cells into parts by steps (groups of values) of the earlier variable ``name``.
 
     ``steps`` (G,) is the step of each of the variable's G cells.  ``p`` (C, G) are the probabilities of these cells in
     each public cell.

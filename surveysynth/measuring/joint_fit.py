@@ -231,9 +231,9 @@ class Records:
         return self._with(variable, code, values)
 
     def replaced(self, there: NDArray[np.bool_], others: Records) -> Records:
-        """Return the records with new drawn variables where ``there`` (K,) is True.
+        """Return the records, with the drawn variables of ``others`` where ``there`` (K,) is True.
 
-        ``others`` has one record for each True, in order, with the new variables.
+        ``others`` has one record for each True, in order.
         """
         frame, codes = self.frame.copy(), {name: code.copy() for name, code in self.codes.items()}
         for name, code in codes.items():
@@ -284,9 +284,9 @@ def _fit(
     measured: NoisyTables, variable: Variable, cells: PublicCells, fits: Mapping[str, VariableFit],
     records: Records | None, rules: Sequence[Rule], past: JointFit | None,
 ) -> VariableFit:  # fmt: skip
-    """Fit one variable.
+    """Fit one variable to its noisy tables, given ``fits``, the fits of the variables before it.
 
-    ``fits`` are the fits of the variables before it.  ``past`` is the fit of an earlier year, or None.
+    ``past`` is the fit of an earlier year, or None.
     """
     steps, features = dict[str, Codes](), list[Feature]()
     before = None if past is None else past.measured.variable(variable.name)
@@ -317,7 +317,7 @@ def _fit(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Data:
-    """The noisy tables of a variable, and the R rows of the variable's model.
+    """The noisy tables of a variable, and the R rows (groups of records with equal predictors) of its model.
 
     A row of the model is a combination of steps of the variable's terms and of earlier variables.  A step is a group of
     values.  Parts of public cells with equal steps belong to the same row.
@@ -490,7 +490,7 @@ def _expanded(
 def _steps(
     variable: Variable, parent: Variable, fit: VariableFit, before: Variable | None
 ) -> tuple[Codes, list[Floats]]:  # fmt: skip
-    """Return the step of each cell of the earlier variable ``parent`` (G,), and predictors of these steps.
+    """Return the step (group of values) of each cell of ``parent``, an earlier variable, and predictors of steps.
 
     The effect of ``parent`` on ``variable`` differs between steps.  Steps are finer than the groups of the noisy table
     by ``parent``, because the effect continues to change within the first and the last group.  ``before`` is the

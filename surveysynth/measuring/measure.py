@@ -407,10 +407,7 @@ class _Measured:
         self.add(epsilon, term.name, groups, term=term, levels=term.levels)
 
     def by_term(self, term: Term, epsilon: float, *, scored: bool) -> None:
-        """Measure a table of counts: levels of a term by groups of the variable's cells.
-
-        With ``scored``, also measure sums of scores for each level.
-        """
+        """Measure a table of counts by level of a term and, with ``scored``, a table of sums of scores by level."""
         if scored:
             self.scores(term, epsilon)
         self.by(term, epsilon)

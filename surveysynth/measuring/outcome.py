@@ -139,7 +139,7 @@ class Outcome:
 
     @property
     def text(self) -> str:
-        """The schema in words."""
+        """The type, the bounds or levels, and the special values of the outcome, in words."""
         if self.bounds is None:
             words = [f"levels {', '.join(map(str, self.levels or ()))}"]
         else:

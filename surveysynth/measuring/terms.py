@@ -70,7 +70,7 @@ class Term:
 
     @property
     def level_of_step(self) -> Codes:
-        """The level to which each step belongs (steps,)."""
+        """The level (steps,) of each step.  A step is a level or, for a numeric predictor, a finer group of values."""
         found = np.zeros(self.step.max() + 1, dtype=np.intp)
         found[self.step] = self.level
         return found
@@ -113,7 +113,7 @@ def term_names(predictors: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class RightHandSide:
-    """The right-hand side of an outcome's formula, in three parts.
+    """The right-hand side of an outcome's formula: public terms, earlier outcomes, and products of both.
 
     Attributes
     ----------
@@ -215,10 +215,10 @@ def _grouped(design: SurveyDesign, name: str, columns: list[str]) -> Term:
 
 
 def public_cells(terms: Iterable[Term], n: int) -> tuple[Codes, Codes, Codes]:
-    """Find the combinations of the steps of terms that occur in a file of n records.
+    """Find the combinations of levels of terms (for numbers, of groups of values) that occur in n records.
 
-    Return three arrays: the steps of each combination (combinations, terms), the combination of each record (n,), and
-    the number of records of each combination (combinations,).
+    Return three arrays: the steps (levels or groups) of each combination (combinations, terms), the combination of each
+    record (n,), and the number of records of each combination (combinations,).
     """
     steps = [term.step for term in terms]
     if not steps:

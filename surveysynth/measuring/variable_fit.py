@@ -36,7 +36,7 @@ Coefficients = tuple[Floats, ...]  # for strata, PSUs and units, an array (level
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Feature:
-    """The predictors of one effect: A features of each of S steps, possibly times J scores of an earlier variable.
+    """The predictors of one effect: A predictors of each of S groups of values, possibly times J scores of a variable.
 
     A step is a group of the values of a term or of an earlier variable, which is called the source.
 
@@ -111,7 +111,7 @@ class VariableFit:
     past: int = 0
 
     def changes(self, coefficients: Coefficients) -> Floats | None:
-        """Sum the effects of strata, PSUs and units on the log probabilities of cells, for each leaf: (L, G).
+        """Sum the effects on log probabilities for each leaf, a level of the finest of strata, PSUs and units: (L, G).
 
         ``coefficients`` has an array (levels, coefficients) for each of strata, PSUs and units.  Return None if there
         are no effects.
@@ -174,7 +174,7 @@ class VariableFit:
         return np.maximum(self.base.probabilities(self.fit.theta), LEAST)
 
     def _mean_effects(self, changes: Floats, members: Sequence[tuple[Codes, Floats]]) -> Floats:
-        """Compute the mean effect of each class of leaves on the log probabilities: (R, classes, G).
+        """Compute the mean effect on log probabilities of each class of strata, PSUs or units: (R, classes, G).
 
         ``changes`` (L, G) are the effects of the leaves.  ``members`` has, for each class, the leaves that represent
         the class and their shares.  With the mean effect of a class, the probabilities of a row of the model are the
@@ -196,10 +196,10 @@ class VariableFit:
         return draw(self.fit, by, self.model(coefficients) if self.effects else None)
 
     def level_rows(self, theta: Floats) -> LevelRows:
-        """Compute cell probabilities and numbers of records without effects of strata, PSUs and units.
+        """Compute the cell probabilities of all parts of public cells, without effects of strata, PSUs and units.
 
-        The rows of the result are the K parts of public cells, and the level of a row is its leaf.  ``theta`` has the
-        coefficients of the formula's terms.
+        The rows of the result are the K parts, with their numbers of records, and the level of a row is its leaf.
+        ``theta`` has the coefficients of the formula's terms.
         """
         cell = self.expanded.cell
         records = self.cells.counted[cell] * self.expanded.share
@@ -232,7 +232,10 @@ class VariableFit:
         return made
 
     def most_probable(self) -> LevelRows:
-        """Compute cell probabilities of the K parts, with the most probable effects of strata, PSUs and units."""
+        """Compute the cell probabilities of all parts of public cells, with effects of strata, PSUs and units.
+
+        The effects have their most probable values.
+        """
         rows = self.level_rows(self.fit.theta)
         changes = self.changes(self.mean_levels)
         return rows if changes is None else rows.tilted(changes)
@@ -254,7 +257,7 @@ class VariableFit:
 
     @cached_property
     def cells_now(self) -> int:
-        """Number of public cells of this year in the base model.  The cells of an earlier year come after these."""
+        """Number of this year's combinations of the variable's public terms; those of an earlier year come later."""
         return int(self.base.unit[: int(self.row.max()) + 1].max()) + 1
 
     def is_now(self, model: TableModel) -> Bools:
@@ -344,5 +347,5 @@ def centred(fit: VariableFit, draws: Sequence[VariableDraw]) -> list[VariableDra
 
 
 def term_tables(variable: Variable) -> list[NoisyTable]:
-    """List the histogram and the tables by formula terms and by earlier variables: all but those by strata and PSUs."""
+    """List the histogram and the tables by formula terms and earlier variables, not those by strata, PSUs and units."""
     return [table for table in variable.answers if table.by is None or table.by in variable.terms]

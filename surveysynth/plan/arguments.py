@@ -180,7 +180,7 @@ def policy_of(settings: Settings, folder: Path) -> Policy | None:
 
 
 def _ball(settings: Settings) -> dict[str, Any]:
-    """Return arguments of a measure of risk or a rule: which synthetic values count as near to a true value."""
+    """Return the size of the balls around true values, as arguments of a measure of risk or a release rule."""
     privacy = settings.privacy
     if privacy.absolute and privacy.radius is None:
         raise InputError("privacy.absolute needs privacy.radius, in the unit of the outcome")
@@ -223,7 +223,7 @@ def print_of(settings: Settings, model: Synthesizer, folder: Path) -> tuple[Symb
 
 
 def accepted_of(settings: Settings) -> list[str]:
-    """Return what the plan accepts by name: failed diagnostics, and "information" if too little of it is kept."""
+    """Return the accepted faults: failed diagnostics, and "information" if weights may keep too little of it."""
     return [name for name in settings.release.accept or () if name != CONFIRMED]
 
 

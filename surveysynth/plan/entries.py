@@ -36,7 +36,7 @@ GUESSED = "guessed from the column's name or label: is it that?"
 
 
 class PlanEntries:
-    """The entries of a plan, with methods to read, change and write them.  :class:`surveysynth.Plan` adds the rest."""
+    """The entries of a plan, with methods to read, change and write them: the base of :class:`surveysynth.Plan`."""
 
     settings: Settings
     reasons: dict[str, str]

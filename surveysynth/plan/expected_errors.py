@@ -138,9 +138,9 @@ def rehearsals(
     design: SurveyDesign, formula: Formulas, *, by: str | Sequence[str] | None = None, m: int = 20,
     public_term: str | None = None, least: int = 1, **given: Any,
 ) -> Iterator[Rehearsal]:  # fmt: skip
-    """Check the arguments of :func:`expected_errors`, and return an iterator over rehearsals.
+    """Check the arguments of :func:`expected_errors`, and return an iterator over releases of made-up files.
 
-    A rehearsal is the release of a made-up file.  It is made when the iterator reaches it.
+    Such a release is a rehearsal.  It is made when the iterator reaches it.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def rehearsals(
 
 
 def pooled(found: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the table of :func:`expected_errors`, given the ``cells`` of all rehearsals.
+    """Return the table of :func:`expected_errors`, given the accuracy (:attr:`Rehearsal.cells`) for all made-up files.
 
     Variances are averaged over rehearsals before ratios and coefficients of variation are computed.
     """

@@ -36,7 +36,7 @@ REMOVED = {  # entries of plans of version 0.2, and what to write instead
 
 
 def removed_entries(plan: Mapping[str, Any]) -> list[str]:
-    """Return a text for each entry of version 0.2 in the plan that no longer exists: what to write instead."""
+    """Return, for each removed entry of version 0.2 that the plan has, a text on what to write instead."""
     return [line for entry, line in REMOVED.items() if _is_there(plan, entry)]
 
 

@@ -42,7 +42,7 @@ from .tables import check_tables
 
 @dataclass(frozen=True, repr=False)
 class Asked:
-    """What the checks of a plan return: all that is needed to make the release.
+    """Result of the checks of a plan: the model, the mechanism, and a function that makes the release.
 
     Attributes
     ----------
@@ -169,7 +169,7 @@ class Plan(PlanEntries):
         return replace(found, warnings=[*found.warnings, *taken])
 
     def release(self, *, enter: bool = True, seed: int | None = None) -> Release:
-        """Make the release.
+        """Make the synthetic data sets and the privacy report of the planned release, in memory.
 
         Parameters
         ----------

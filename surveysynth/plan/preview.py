@@ -93,7 +93,7 @@ def preview(
     settings: Settings, facts: PublicFacts, model: Synthesizer, mechanism: Mechanism, folder: Path,
     reasons: Mapping[str, str], *, inside: bool,
 ) -> Preview:  # fmt: skip
-    """Return the preview of a plan's release (:meth:`Plan.check`).
+    """Return sentences on a plan's release, warnings, and the expected accuracy (:meth:`Plan.check`).
 
     Parameters
     ----------
@@ -255,7 +255,7 @@ def _range(values: pd.Series, form: str) -> str:
 def _page_text(
     settings: Settings, facts: PublicFacts, model: Synthesizer, mechanism: Mechanism, folder: Path, before: float
 ) -> list[str]:  # fmt: skip
-    """Return the first two sentences of the page with the tables, and the facts that the page will not have.
+    """Return sentences of the printed tables on what is protected and what is not, and one on missing facts.
 
     ``before`` is the epsilon of earlier years' tables.
     """

@@ -163,7 +163,7 @@ def _table(
 def _information_by_budget(
     design: SurveyDesign, model: Synthesizer, mechanism: RecordMechanism, settings: dict[str, Any]
 ) -> Any:
-    """Return a function of a budget that returns the mean privacy weight and a verdict.
+    """Return a function that computes the mean privacy weight under a budget, and whether a release is possible.
 
     The weights are computed with the pilot, a simpler version of the model, if the model has a pilot.
     """

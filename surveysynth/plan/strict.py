@@ -119,7 +119,7 @@ def model_of(settings: Settings, design: SurveyDesign) -> FBS | FBP:
 
 
 def _declared(settings: Settings, design: SurveyDesign, names: Sequence[str]) -> dict[str, Outcome]:
-    """Return, for each of the outcomes ``names`` that has bounds or levels in the plan, its declaration.
+    """Return the declarations of those outcomes ``names`` for which the plan has bounds or levels, by name.
 
     Raise InputError if a declaration is given twice, or for a column that is not an outcome.
     """
@@ -172,7 +172,7 @@ def _is_number(settings: Settings, design: SurveyDesign, name: str) -> bool:
 
 
 def schema_of(settings: Settings, design: SurveyDesign) -> dict[str, Outcome]:
-    """Return, for each outcome that has bounds or levels in the plan, its declaration.  Errors as of a release."""
+    """Return the declarations of all outcomes for which the plan has bounds or levels, by name."""
     return _declared(settings, design, in_sequence(formulas_of(settings, design))[0].outcomes)
 
 

@@ -110,7 +110,7 @@ def _values(model: Synthesizer, schema: dict[str, Outcome], name: str) -> float:
 
 
 def _possible(outcome: Outcome) -> float:
-    """Return the number of different values that a number of this schema can have; it is infinite without rounding."""
+    """Return the number of different values that a numeric outcome can have; it is infinite without rounding."""
     unit = max(float(outcome.whole), outcome.round or 0.0)
     if not unit or outcome.bounds is None:
         return math.inf

@@ -369,7 +369,7 @@ def log_normalizers(inside: Floats, weight_in: Floats, outside: Floats, weight_o
 
 
 def log_ratios(c: Floats, weight: Floats) -> Floats:
-    """Return log r (S, records), where r is the ratio of the posterior densities without and with a record.
+    """Return, at each draw, log r for each record: r is the ratio of the posterior densities without and with it.
 
     c (S, records) are the records' contributions to the log likelihood in S draws.  ``weight`` are the probabilities of
     the draws.
@@ -379,10 +379,10 @@ def log_ratios(c: Floats, weight: Floats) -> Floats:
 
 
 def advantage_of_one(log_r: Floats, weight: Floats) -> Floats:
-    """Return the advantage (records,) of the best test of membership from one draw: 1/2 E_in |1 - r|.
+    """Return, for each record, the advantage of the best test of membership from one draw: half the mean of |1 - r|.
 
-    r is the ratio of the posterior densities without and with the record.  E_in is the mean over draws from the fit
-    with the record, whose probabilities are ``weight``.
+    r is the ratio of the posterior densities without and with the record.  The mean is over draws from the fit with the
+    record, whose probabilities are ``weight``.
     """
     return np.asarray(weight @ np.abs(np.expm1(log_r)) / 2)
 

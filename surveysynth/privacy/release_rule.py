@@ -30,7 +30,7 @@ PASSED = (
 
 @dataclass(frozen=True)
 class IdentificationRule(Identification):
-    """No record's marginal probability of identification, IR_i, may be above a limit.
+    """The rule that no record's marginal probability of identification, IR_i, may be above a limit.
 
     Source: Hu, Savitsky & Williams 2022b, eq. 8.
 

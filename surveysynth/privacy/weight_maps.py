@@ -13,7 +13,7 @@ WeightMap = Callable[[Floats, float, float, float, Span], Floats]
 
 
 def inverse_map(f: Floats, c1: float, c2: float, target: float, span: Span = None) -> Floats:
-    """The inverse map alpha_i = clip(min(1, c1 * target / f_i) + c2, 0, 1).
+    """Return the privacy weights of the inverse map, alpha_i = clip(min(1, c1 * target / f_i) + c2, 0, 1).
 
     Source: Hu, Savitsky & Williams 2022a, section 1.4.1 step 2.
 
@@ -34,12 +34,12 @@ def inverse_map(f: Floats, c1: float, c2: float, target: float, span: Span = Non
 
 
 def linear_map(f: Floats, c1: float, c2: float, target: float, span: Span = None) -> Floats:
-    """The linear map alpha_i = clip(c1 (1 - f~_i) + c2, 0, 1), f~_i = (f_i - min f) / (max f - min f).
+    """Return the privacy weights of the linear map, alpha_i = clip(c1 (1 - f~_i) + c2, 0, 1), for scaled risks f~_i.
 
     Source: Hu, Savitsky & Williams 2020, Algorithm 2.
 
-    The parameters are those of :func:`inverse_map`, but f can be any risk and the target is not used.  ``span`` gives
-    min f and max f if these must not depend on the file.  f~ is clipped to [0, 1].
+    f~_i = (f_i - min f) / (max f - min f), clipped to [0, 1].  The parameters are those of :func:`inverse_map`, but f
+    can be any risk and the target is not used.  ``span`` gives min f and max f if these must not depend on the file.
     """
     finite = np.isfinite(f)
     if not finite.any():

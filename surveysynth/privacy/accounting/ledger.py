@@ -303,7 +303,7 @@ class Ledger:
         self._check_cap(own, adds.blank, "strict")
 
     def find(self, salt: str) -> Entry | None:
-        """Find the entry of the survey with a given salt.
+        """Find the entry of the survey with a given ``salt``, a text that identifies the entry.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The perturbed histogram as a mechanism."""
+"""The mechanism that adds Laplace noise to the counts of public bins."""
 
 from __future__ import annotations
 

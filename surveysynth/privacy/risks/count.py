@@ -1,4 +1,4 @@
-"""The risk of a record by the number of records with similar values."""
+"""Disclosure risk of a record, computed from the number of records with similar values."""
 
 from __future__ import annotations
 
