@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 
 def rmse(estimate: ArrayLike, se: ArrayLike, truth: ArrayLike) -> Floats:
-    """Root mean square error of one estimate, sqrt((estimate - truth)^2 + se^2).
+    """Return the root mean square error of one estimate, sqrt((estimate - truth)^2 + se^2).
 
     Source: Hu, Savitsky & Williams 2022a, section 3.3.
 
@@ -78,7 +78,7 @@ def rmse_ratios(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 
 def compare_with_paper(summary: pd.DataFrame) -> pd.DataFrame:
-    """Compare interval lengths and coverages with Tables 4 and 5 of the paper.
+    """Compare interval lengths and coverages with Tables 4 and 5 of Hu, Savitsky & Williams (2022a).
 
     Source: Hu, Savitsky & Williams 2022a, appendix F.
 

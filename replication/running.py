@@ -29,7 +29,7 @@ def run(command: Callable[..., None]) -> None:
 
 
 def check_options(data: Path | None, simulated: Mapping[str, Any], own: Mapping[str, Any]) -> None:
-    """Refuse options of simulated files if ``--data`` is given, otherwise options of one's own file (InputError)."""
+    """Raise InputError for options of simulated files with ``--data``, or for options of one's own file without it."""
     options = own if data is None else simulated
     wrong = [f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None]
     if wrong:

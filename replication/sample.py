@@ -178,7 +178,7 @@ class SampleStudy:
         self.scatter.append(pd.DataFrame({"method": method, "weights": weights, "outcome": outcome, "weight": scaled}))
 
     def _add_synthetic_scatter(self, done: Fit, method: StudyMethod) -> None:
-        """Add one synthetic data set twice: with smoothed weights, and with synthesized weights.
+        """Add outcomes and weights of one synthetic data set, with smoothed weights and with synthesized weights.
 
         Source: Hu, Savitsky & Williams 2022a, Figures 4, 8, 9.
         """
@@ -200,7 +200,7 @@ class SampleStudy:
 
 
 def _variants(done: Fit, method: StudyMethod) -> dict[str, tuple[Fit, bool]]:
-    """Return a fit for each setting of releases, and whether the draws are made Fisher-consistent."""
+    """Return a fit for each setting, such as "paper" or "debias", and whether its draws are made Fisher-consistent."""
     if method == "fbs":
         return {"paper": (done, False), "debias": (done, True)}
     as_in_paper = replace(done.synthesizer, weights="paper", variance="paper")  # type: ignore[type-var]

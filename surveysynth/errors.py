@@ -70,7 +70,7 @@ class Obstacles:
         self.found = [*found]
 
     def check(self, check: Callable[P, T], *args: P.args, **options: P.kwargs) -> T | None:
-        """Run a check.  Return its value, or None if the check fails.
+        """Call ``check`` and return its value, or note its error and return None.
 
         An InputError, ModelError or PrivacyError is noted.  A TypeError, ValueError, KeyError or AttributeError is
         ignored if another error was noted before, because the earlier error is the likely cause.  Otherwise it is

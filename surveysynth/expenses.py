@@ -60,7 +60,7 @@ def id_of(what: str, *numbers: NDArray[np.float64]) -> str:
 
 
 def total(expenses: Iterable[Expense]) -> tuple[Decimal | None, Decimal | None]:
-    """Return the exact sum of the epsilons ``blank`` and the exact sum of the epsilons ``replace`` of all expenses.
+    """Return the exact sums of the epsilons of expenses: for blanking a record, and for replacing a record.
 
     A sum is None (unknown) if one of its epsilons is None.
     """

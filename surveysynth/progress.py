@@ -34,7 +34,7 @@ ENOUGH = 0.05  # share of the steps after which the remaining time is estimated
 
 
 class _Stage:
-    """The current stage: its name, its starting time, and the numbers of its steps that are done and in all."""
+    """The current stage of a computation: its name, its starting time, its steps done, and its total steps."""
 
     def __init__(self) -> None:
         self.name, self.begun, self.done, self.total = "", time.monotonic(), 0, 0
@@ -103,7 +103,7 @@ def work_begins() -> None:
 
 
 def tell(text: str) -> None:
-    """Show a message that is for the user and not for publication, on stderr or as :func:`progress_to` says."""
+    """Show the user a message that is not for publication, on stderr or by a function given to :func:`progress_to`."""
     listener = _internal_listener.get()
     if listener is None:
         print(text, file=sys.stderr)

@@ -172,7 +172,7 @@ def discard(folder: Path) -> None:
 def finish(
     staging: Path, path: Path, *, replace: bool, mode: int, last: Callable[[Path], None] | None = None
 ) -> None:
-    """Move the hidden folder ``staging`` to ``path``, which is the last part of :func:`whole_folder`.
+    """Move the hidden folder ``staging`` to ``path``, as the last part of :func:`whole_folder`.
 
     The steps are: call ``last``, set the mode, move the folder, and remove its file ``unfinished.json``.
 
@@ -257,7 +257,7 @@ def check_new(folder: Path) -> None:
 
 
 def is_free(path: Path) -> bool:
-    """True if nothing exists at a path, or only an empty folder."""
+    """Return True if nothing exists at a path, or only an empty folder."""
     return not os.path.lexists(path) or (path.is_dir() and not path.is_symlink() and not any(path.iterdir()))
 
 
@@ -330,7 +330,7 @@ def _staged(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[bool | None]:
-    """Lock a file or folder for this context.
+    """Lock a file or folder during this context, and yield whether the lock was obtained.
 
     Yields True if the lock was obtained, False if another process has the lock or the file is gone, and None if the
     system or the file system has no locks.

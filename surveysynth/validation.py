@@ -52,12 +52,12 @@ def several(given: Any) -> list[Any]:
 
 
 def is_text(value: object) -> bool:
-    """True if a value is a text that can be written to a file, that is, a text without lone surrogates."""
+    """Return True if a value is a text that can be written to a file, that is, a text without lone surrogates."""
     return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def is_finite(value: object) -> bool:
-    """True if a value is a number that is finite as a float.  True and False do not count as numbers."""
+    """Return True if a value is a number that is finite as a float.  True and False do not count as numbers."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
         return False
     try:

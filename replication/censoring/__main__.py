@@ -36,7 +36,7 @@ def censoring_command(
     predictors: Annotated[str | None, own("Formula of public columns; default none.")] = None,
     bounds: Annotated[Ends | None, own("Public least and largest possible outcome, as low,high.", ends)] = None,
 ) -> None:
-    """Bounds and utility of the pseudo posterior, Weighted-e, censored mechanisms and perturbed histogram.
+    """Compare Lipschitz bounds and utility of pseudo posterior, Weighted-e, censoring and perturbed histogram.
 
     Without --data: repeated files from Beta(0.5, 3).  With --data: one synthetic file of each mechanism
     for your own file, whose records have equal weights; the folder is then not for publication.

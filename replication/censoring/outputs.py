@@ -48,9 +48,9 @@ NOTICE = (
 
 
 def invocations(study: CensoringStudy) -> pd.DataFrame:
-    """Summarize the numbers of invocations (:mod:`.study`) over the replicates, next to those of the paper.
+    """Summarize how many records each mechanism clamps or gives the weight 0, next to the paper's counts.
 
-    Source: Hu, Williams & Savitsky 2025, Tables 1 and 3.
+    Source: Hu, Williams & Savitsky 2025, Tables 1 and 3, which call these records invocations (:mod:`.study`).
 
     Parameters
     ----------
@@ -322,7 +322,7 @@ def write_comparison(comparison: Comparison, out: str | Path) -> str:
 
 
 def _densities(comparison: Comparison) -> dict[str, tuple[Floats, Floats]]:
-    """Kernel densities that are reflected at the bounds, because mass near a bound would be lost otherwise."""
+    """Return kernel densities that are reflected at the bounds, because mass near a bound would be lost otherwise."""
     low, high = comparison.synthesizer.bounds
     far = np.quantile(comparison.values, 0.99)
     grid = np.linspace(low, min(high, far + 0.25 * (far - low)), 400)

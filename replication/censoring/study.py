@@ -180,7 +180,7 @@ class Mechanisms(Bench):
         return Made(values, largest, censored, invocations, ", ".join(posterior.failures))
 
     def _histogram(self, epsilon: float, bins: int) -> Made:
-        """Draw from a perturbed histogram.
+        """Make one synthetic file from a perturbed histogram.
 
         In the paper epsilon is for replacing a record, and is twice the epsilon for adding or removing one.
         """
@@ -222,7 +222,7 @@ class Plan:
         return self.epsilon[len(self.epsilon) // 2]
 
     def jobs(self) -> Iterator[Job]:
-        """Yield the synthetic files of a replicate.  c1 is 1 for mechanisms without scaled weights."""
+        """Yield synthesizer, epsilon and c1 of each synthetic file of a replicate.  c1 is 1 without scaled weights."""
         yield "unweighted", np.nan, 1.0
         for c1 in self.c1:
             yield "weighted", np.nan, c1
@@ -269,7 +269,7 @@ def drawn(n: int, distribution: Any, seed: int) -> Mechanisms:
 
 @dataclass(frozen=True, eq=False)
 class CensoringStudy:
-    """The results of repeated files.
+    """The results of the comparison of mechanisms on repeated files.
 
     Attributes
     ----------
@@ -304,7 +304,7 @@ class CensoringStudy:
 
     @property
     def plan(self) -> Plan:
-        """The settings as a plan."""
+        """The settings of the study, as a :class:`Plan`."""
         s = self.settings
         return Plan(s["n"], tuple(s["epsilon"]), tuple(s["c1"]), s["seed"])
 

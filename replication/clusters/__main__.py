@@ -38,7 +38,7 @@ def clusters_command(
     scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, to use its workers.")] = None,
     seed: Annotated[int | None, typer.Option(min=0)] = None,
 ) -> None:
-    """Two-stage samples whose PSUs are homogeneous: FBS with effects of PSUs, and without."""
+    """Compare FBS with and without effects of PSUs, on two-stage samples whose PSUs are homogeneous."""
     from . import study as two_stages
 
     run_study(

@@ -74,7 +74,7 @@ Studies = Mapping[tuple[float, Clusters], Study]
 def two_stage(
     icc: float, clusters: Clusters, *, second_stage: SecondStage = "pps", predictors: str = "field + gender"
 ) -> Population:
-    """A fixed population of doctorate holders in universities, which is sampled in two stages.
+    """Make a fixed population of doctorate holders in universities, which is sampled in two stages.
 
     The first stage draws universities within fields, with probability proportional to the sum of the sizes of their
     units.  The second stage draws a fifth of the units of each university, but at least 10 and at most 30.  Weights
@@ -283,14 +283,14 @@ def compare_clusters(studies: Studies) -> pd.DataFrame:
 
 
 def _expected(statistic: pd.Series, m: pd.Series, public: bool) -> Floats:
-    """Expected ratio of standard errors for an icc of 0 (see the module).  It is NaN if no value can be given."""
+    """Return the expected ratio of standard errors for an icc of 0 (see the module), or NaN if none can be given."""
     means = np.sqrt((1 if public else np.exp(-(SCALE**2))) * np.where(m > 1, 1 + 2 / m, 1.0))
     counts = 1.0 if public else np.nan
     return np.where(m.isna(), 1.0, np.where(statistic == "mean", means, counts))
 
 
 def _coverage_error(studies: Studies, domains: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Monte Carlo standard error of the mean coverage over domains, from the mean over domains in each sample."""
+    """Return the Monte Carlo standard error of the mean coverage over domains, from the mean in each sample."""
     parts = []
     for (icc, choice), study in studies.items():
         e = study.estimates.assign(icc=icc).merge(domains, on=["icc", *by, "statistic"])

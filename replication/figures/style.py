@@ -27,7 +27,7 @@ class Look(NamedTuple):
 
 
 def looks(colors: Mapping[str, str]) -> dict[str, Look]:
-    """Return the look of each series, for readers who do not see all colours, from the colours of the series."""
+    """Add a marker and dashes to the colour of each series, for readers who do not see all colours."""
     parts = zip(colors.items(), MARKERS, DASHES, strict=False)
     return {name: Look(color, marker, dashes) for (name, color), marker, dashes in parts}
 

@@ -1,1 +1,1 @@
-"""Numbers that the papers print, to compare with."""
+"""Numbers printed in the papers, with which the results of the replications are compared."""

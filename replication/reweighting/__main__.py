@@ -37,7 +37,7 @@ def reweighting_command(
     outcome: Annotated[str | None, own("Confidential column of counts, or of money in whole units.")] = None,
     predictors: Annotated[str | None, own("Formula of public columns; default none.")] = None,
 ) -> None:
-    """Privacy weights before and after re-weighting: the gain in utility at the same epsilon.
+    """Compare privacy weights before and after re-weighting: the gain in utility at the same epsilon.
 
     Without --data: repeated files of negative binomial and Poisson counts, and a curve of utility against epsilon.
     With --data: synthetic counts under every kind of privacy weights for your own file, whose records have equal survey

@@ -165,7 +165,7 @@ def means_of(posterior: Draws) -> dict[str, float]:
 
 @dataclass
 class Found:
-    """The results so far, while fits and synthetic files are made one after the other.
+    """The results collected while fits and synthetic files are made one after the other.
 
     Parameters
     ----------

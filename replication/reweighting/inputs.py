@@ -65,7 +65,10 @@ def weightings(
 
 
 def truth(data: str) -> dict[str, float]:
-    """Return the true mean and quantiles of a distribution.  A quantile is the least count that reaches the share."""
+    """Return the true mean and quantiles of the counts in the distribution ``data``, "nb_mixture" or "poisson".
+
+    A quantile is the least count at which the distribution function reaches the probability.
+    """
     counts = np.arange(2000)
     if data == "poisson":
         expected, below = POISSON_MEAN, stats.poisson.cdf(counts, POISSON_MEAN)

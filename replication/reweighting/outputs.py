@@ -384,7 +384,7 @@ def _curves_text(study: ReweightingStudy) -> list[str]:
 
 
 def _choice_text(study: ReweightingStudy) -> list[str]:
-    """Lines of the summary with means over epsilon, and advice on the choice of privacy weights."""
+    """Return lines of the summary: mean RMSE ratios over epsilon, and advice on the choice of privacy weights."""
     mixture, surveys, bounds = curve(study), survey_samples(study), _part(study, "file")
     flat = bounds[bounds["data"] == "nb_mixture"].groupby("synthesizer")["flatness"].mean()
     samples = min(study.plan.curves, study.replicates)

@@ -121,7 +121,7 @@ def _on_sdr(found: Found, population: Population, seed: int) -> pd.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class ReweightingStudy:
-    """The results of repeated files.
+    """The results of the comparison of privacy weights on repeated files.
 
     Attributes
     ----------
@@ -165,7 +165,7 @@ class ReweightingStudy:
 
     @property
     def plan(self) -> Plan:
-        """The settings as a plan."""
+        """The settings of the study, as a :class:`Plan`."""
         s = self.settings
         return Plan(s["n"], tuple(s["epsilon"]), tuple(s["sizes"]), s["curves"], s["seed"])
 
@@ -253,9 +253,9 @@ class Comparison:
 def compare_weightings(
     frame: pd.DataFrame, outcome: str, predictors: str = "1", *, seed: int | None = None
 ) -> Comparison:
-    """Make synthetic counts under LW and CW, before and after re-weighting, by a negative binomial model.
+    """Make synthetic counts by a negative binomial model, under privacy weights before and after re-weighting.
 
-    Source: Hu, Savitsky & Williams 2020, section 3.
+    Source: Hu, Savitsky & Williams 2020, section 3, where the privacy weights are LW and CW.
 
     All records have equal survey weights, because the paper has no survey weights.  c1 = 1, and epsilon is not tuned.
 

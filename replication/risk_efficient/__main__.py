@@ -60,7 +60,7 @@ def risk_efficient_command(
     top_code: Annotated[float | None, own("Public number, for comparison with top-coding.")] = None,
     weights: Annotated[str | None, own("Column of survey weights.")] = None,
 ) -> None:
-    """Identification risk and utility under marginal and pairwise privacy weights.
+    """Compare identification risk and utility under marginal and pairwise privacy weights.
 
     Without --data: a simulated file of consumer units.  With --data: your own file; the folder is then not for
     publication.

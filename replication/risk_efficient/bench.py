@@ -70,7 +70,7 @@ def bootstrap_variances(
 
 
 def _sorted_summaries(y: Floats, w: Floats) -> Floats:
-    """Mean, median and 90th percentile of n sorted values under R sets of weights (R, n), as an array (R, 3)."""
+    """Return mean, median and 90th percentile (R, 3) of n sorted values under R sets of weights (R, n)."""
     up_to = w.cumsum(axis=1)
     total = up_to[:, -1:]
     reached = (y[(up_to >= p * total * (1 - 1e-12)).argmax(axis=1)] for p in PROBS.values())
@@ -182,7 +182,10 @@ class RiskBench(Bench):
         return np.array([identification_risk(**seen | {"synthetic": one}) for one in seen["synthetic"]])
 
     def risk_behind(self, made: Made) -> Floats:
-        """Compute the risks (n,) behind privacy weights, in files of the unweighted fit or in the confidential file."""
+        """Compute the identification risks (n,) from which privacy weights are made.
+
+        The risks are in files of the unweighted fit or in the confidential file.
+        """
         synthetic = self.plan.weights_from == "synthetic"
         seen = self._seen(self.unweighted_files if synthetic else self.released(DATA, self.values), made.radius)
         risk = identification_risk(**seen) if made.synthesizer == "marginal" else 1 - pairwise_weights(**seen)

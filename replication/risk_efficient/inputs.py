@@ -135,7 +135,7 @@ class RiskEfficientPlan:
 
 
 def check(design: SurveyDesign, model: Synthesizer, plan: RiskEfficientPlan, sampler: Sampler) -> None:
-    """Refuse a design, model, plan or sampler that is not suitable for the study (InputError)."""
+    """Raise InputError for a design, model, plan or sampler that is not suitable for the study."""
     if len(model.outcomes) != 1 or model.categorical:
         raise InputError("the study is about one numeric outcome; give a model that synthesizes one")
     check_public(design, model, None)
@@ -156,7 +156,7 @@ def check(design: SurveyDesign, model: Synthesizer, plan: RiskEfficientPlan, sam
 
 
 def formula_of(model: Synthesizer) -> str:
-    """The formula of the regression of the outcome on the predictors of the model."""
+    """Return the formula of the regression of the outcome on the predictors of the model."""
     return f"{model.outcomes[0]} ~ {getattr(model, 'predictors', '1')}"
 
 

@@ -100,7 +100,10 @@ def record_table(wide: pd.DataFrame) -> pd.DataFrame:
 
 
 def band(value: float) -> str:
-    """The range between two powers of ten that contains a value.  The paper prints confidential values in this way."""
+    """Return the range between two powers of ten that contains a value.
+
+    The paper prints confidential values in this way.
+    """
     if value == 0:
         return "0"
     power = math.floor(math.log10(abs(value)) + 1e-12)
@@ -109,7 +112,7 @@ def band(value: float) -> str:
 
 
 def _risks(study: RiskEfficientStudy) -> pd.DataFrame:
-    """Values of the records, with a column of risks for each kind of file."""
+    """Return the values of the records, with a column of risks for each kind of file."""
     table = _plain(study.records)
     risks = table.pivot_table(index=["record", "value"], columns="synthesizer", values="risk", sort=False)
     return risks.reindex(columns=[name for name in SHOWN if name in risks]).reset_index("value")
@@ -126,13 +129,18 @@ def _statistics(study: RiskEfficientStudy) -> list[str]:
 
 
 def printed() -> pd.DataFrame:
-    """Read the estimates and intervals that the paper prints, from another file (Tables 4-6, supplement Tables 1-4)."""
+    """Read the estimates and intervals that the paper prints.
+
+    They are for another file than that of the study (Tables 4-6, supplement Tables 1-4).
+    """
     with (files("replication.paper_tables") / "risk_efficient_utility.csv").open("rb") as file:
         return pd.read_csv(file)
 
 
 def beside_paper(study: RiskEfficientStudy) -> pd.DataFrame:
-    """Compare relative differences from the data with those of the paper, which are from another file.
+    """Compare each estimate's relative difference from the confidential estimate with that in the paper.
+
+    The paper's estimates are for another file.
 
     Returns
     -------
@@ -287,7 +295,7 @@ def _utility_findings(study: RiskEfficientStudy) -> list[Finding]:
 
 
 def _adjustment_findings(study: RiskEfficientStudy) -> list[Finding]:
-    """Findings on the effect of c1 = 1.5 and of c2 = 0.1 on utility and risk."""
+    """Return the findings on the effect of c1 = 1.5 and of c2 = 0.1 on utility and risk."""
     table, found = beside_paper(study), []
     risk = profile(study).set_index(ROW)["mean"].to_dict()
     sizes = table.assign(ours=table["relative_difference"].abs(), theirs=table["paper_relative_difference"].abs())
@@ -421,7 +429,7 @@ def describe(study: RiskEfficientStudy) -> str:
 
 
 def _spread(study: RiskEfficientStudy, kind: str) -> str:
-    """Text with the 5th, 50th and 95th percentiles of the privacy weights for c1 = 1, c2 = 0."""
+    """Return a text with the 5th, 50th and 95th percentiles of the privacy weights for c1 = 1, c2 = 0."""
     table = _plain(study.records[study.records["synthesizer"] == kind])
     return ", ".join(f"{x:.2f}" for x in table["alpha"].quantile([0.05, 0.5, 0.95]))
 
@@ -469,6 +477,6 @@ def _findings_text(study: RiskEfficientStudy) -> list[str]:
 
 
 def _name(row: dict[Hashable, Any]) -> str:
-    """The name of a kind of file, with c1 and c2 if it has privacy weights."""
+    """Return the name of a kind of file, with c1 and c2 if it has privacy weights."""
     name = plots.RISKS[str(row["synthesizer"])]
     return name if pd.isna(row["c1"]) else f"{name} c1={row['c1']:g}, c2={row['c2']:g}"

@@ -117,7 +117,7 @@ class RiskEfficientStudy:
 
     @property
     def n(self) -> int:
-        """Records of the file."""
+        """Number of records in the file."""
         return int(self.records["record"].max())
 
 
@@ -224,7 +224,7 @@ def consumer_units_study(
 
 @dataclass
 class Found:
-    """The results so far, while kinds of files are made one after the other.
+    """The results collected while the kinds of files are made one after the other.
 
     Parameters
     ----------
@@ -313,7 +313,7 @@ def facts_of(fitted: ProtectedFit, seconds: float) -> dict[str, Any]:
 
 
 def patterns_of(bench: RiskBench) -> pd.Series:
-    """Number of patterns of the known columns, and numbers of records of a pattern."""
+    """Return the number of patterns of the known columns, and a summary of the numbers of records in a pattern."""
     known = bench.plan.known
     sizes = np.bincount(codes(*(bench.design.column(name) for name in known))) if known else np.array([bench.design.n])
     numbers = [sizes.size, sizes.min(), np.median(sizes), sizes.max(), (sizes == 1).sum()]
@@ -321,7 +321,7 @@ def patterns_of(bench: RiskBench) -> pd.Series:
 
 
 def beside_data(utility: pd.DataFrame) -> pd.DataFrame:
-    """Add the interval overlap with the data, and the relative difference from the estimate of the data."""
+    """Add each estimate's interval overlap with and relative difference from the confidential estimate."""
     own = utility[utility["synthesizer"] == "data"].set_index("statistic").loc[utility["statistic"]]
     estimate, low, high = (own[c].to_numpy() for c in ("estimate", "ci_low", "ci_high"))
     size = np.where(estimate != 0, np.abs(estimate), np.nan)

@@ -59,7 +59,7 @@ def tabular_command(
     ] = None,
     population_total: Annotated[float | None, own("Public population total; default the sum of weights.")] = None,
 ) -> None:
-    """Error and coverage of tables by FBS, FBP and the Laplace mechanism, and their epsilon.
+    """Compare error, coverage and epsilon of tables by FBS, FBP and the Laplace mechanism.
 
     Without --data: repeated samples from a simulated population, whose true values are known.
     With --data: the methods at one epsilon on your own file, compared with its confidential estimates;

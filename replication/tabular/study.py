@@ -94,7 +94,7 @@ class Population:
         return table[[*self.by, "statistic", "estimate"]].rename(columns={"estimate": "truth"})
 
     def bounds_at(self, n: int) -> dict[str, tuple[float, float]] | None:
-        """Public bounds of outcome and weight for a sample of size n.
+        """Return public bounds of outcome and weight for a sample of size n.
 
         Parameters
         ----------
@@ -112,7 +112,7 @@ class Population:
         return {**self.bounds, "weight": (low * self.N / n, high * self.N / n)}
 
     def describe(self) -> dict[str, Any]:
-        """The facts that identify this population in the settings of a study.
+        """Return the facts that identify this population in the settings of a study.
 
         Returns
         -------
@@ -266,7 +266,7 @@ def replicate(work: tuple[Population, Plan], number: int) -> Replicate:
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """The results of repeated samples.
+    """The results of a study of repeated samples.
 
     Attributes
     ----------

@@ -47,7 +47,7 @@ def drawn(n=300, seed=7):
 
 
 def test_ecdf_differences_by_hand():
-    """0.5, 1 against 0, 0, 1: the ECDFs are 0 and 2/3 at 0, 1/2 and 2/3 at 0.5, 1 and 1 at 1."""
+    """The ECDFs of (0.5, 1) and (0, 0, 1) are 0 and 2/3 at 0, 1/2 and 2/3 at 0.5, and 1 and 1 at 1."""
     largest, average = ecdf_differences([1, 0.5], [0, 1, 0])
     assert largest == pytest.approx(2 / 3) and average == pytest.approx((2 * (2 / 3) ** 2 + (1 / 6) ** 2) / 5)
 
@@ -83,7 +83,7 @@ def test_statistics_are_those_of_r(r):
 
 
 def contributions(mechanisms, posterior):
-    """Log density of n records in S draws (S, n), by scipy."""
+    """Return the log density (S, n) of n records in S draws, by scipy."""
     y = mechanisms.design.numeric("y")
     phi, lam = 1 / (1 + np.exp(-posterior.values["b"])), posterior.values["lambda"][:, None]
     return stats.beta.logpdf(y, lam * phi, lam * (1 - phi))

@@ -91,7 +91,7 @@ def file():
 
 
 def largest(file, fitted):
-    """Largest |log p| over the draws for every record, by scipy."""
+    """Return the largest |log p| over the draws for every record, by scipy."""
     draws = fitted.posterior.values
     mu, phi = np.exp(draws["b"][:, :1]), draws["phi"][:, None]
     return np.abs(stats.nbinom.logpmf(file.values, phi, phi / (phi + mu))).max(axis=0)

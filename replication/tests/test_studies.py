@@ -175,7 +175,7 @@ def test_settings_of_one_fit_share_their_draws(done):
 
 
 def deterministic(out):
-    """Contents of the files that are determined by the seed of a study."""
+    """Return the contents of the files that are determined by the seed of a study."""
     names = ["coverage.csv", "comparison.csv", "better.csv", "bounds.csv", "failures.csv"]
     return {name: (out / name).read_bytes() for name in names}
 

@@ -1,1 +1,1 @@
-"""The command line: one module for each command ``surveysynth NAME``, and options and printing that they share."""
+"""The command line: one module for each command ``surveysynth NAME``, and modules that the commands share."""

@@ -71,7 +71,7 @@ def demo_command(
 
 
 def _with_the_truth(population: pd.DataFrame, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return one table with a row for each cell: population mean, and for each of ``tables`` estimate, se, interval."""
+    """Return the population mean of each cell, next to the estimate, se and interval from each of ``tables``."""
     everyone = ss.SurveyDesign(population.assign(one=1.0), weights="one")
     truth = ss.estimate(everyone, "income", BY, "mean", estimator="onepass")
     cells = truth[[*BY, "estimate"]].rename(columns={"estimate": "population"})
@@ -121,7 +121,7 @@ def _print_demo(margins: pd.DataFrame, kinds: list[str]) -> None:
 
 
 def _intervals_that_hold(margins: pd.DataFrame, kinds: list[str]) -> str:
-    """Return a sentence that says how many 95% intervals of each of ``kinds`` contain the population mean.
+    """Return a sentence: for each kind of table in ``kinds``, how many 95% intervals contain the population mean.
 
     Only domains for which all intervals are known are counted.
     """

@@ -150,7 +150,7 @@ def _ball(radius: Sequence[float] | None, absolute: bool, floor: Sequence[float]
 
 
 def _synthetic(paths: list[Path]) -> list[pd.DataFrame] | ss.Release:
-    """Read synthetic files, or a release with the order of its records."""
+    """Read synthetic files, or a release folder with its records in the order of the confidential file."""
     from ..design.read import read_frame
     from ..release.folder import MANIFEST
     from ..release.identification import ordered_release

@@ -30,7 +30,7 @@ OTHERWISE = "or use engine='embedded', which needs no compiler"
 
 
 def compiled(source: Path, home: Path, version: str) -> CmdStanModel:
-    """Return a compiled program that is ready to run.
+    """Return a compiled Stan program, from the user's cache folder if it is there.
 
     The program is compiled only if the cache has no executable with the same key, or if this executable does not start.
 

@@ -18,7 +18,7 @@ SIZES = re.compile(r"variable name=(\w+).*?dims declared=(\([\d,]*\)).*?dims fou
 
 
 class Embedded:
-    """Engine that runs Stan programs in the process, with the samplers of CmdStan."""
+    """Engine that runs Stan programs in this Python process, with the samplers of CmdStan."""
 
     name = "stanli"
     version = stanli.__version__
@@ -54,7 +54,7 @@ def _model(path: Path, data: Mapping[str, Any]) -> stanli.Model:
 
 
 def check_program(path: Path) -> None:
-    """Refuse a program that does not compile (ModelError).  The error repeats the message of the compiler."""
+    """Raise ModelError if a Stan program does not compile.  The error repeats the message of the compiler."""
     try:
         stanli.stan_to_mir(path.read_text(encoding="utf-8"), include_paths=[str(path.parent)])
     except RuntimeError as error:
@@ -63,7 +63,7 @@ def check_program(path: Path) -> None:
 
 
 def check_data(path: Path, data: Mapping[str, Any]) -> None:
-    """Refuse data that do not fit the declarations of the program (ModelError).
+    """Raise ModelError if data do not fit the declarations of a Stan program.
 
     The error has only names and sizes from Stan's message, as the rest of that message may quote values.
     """
@@ -85,7 +85,7 @@ def check_data(path: Path, data: Mapping[str, Any]) -> None:
 
 
 def log_target(path: Path, data: Mapping[str, Any], values: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Compute the log density that a program samples, up to a constant, at S draws: (S,).
+    """Return the log density (S,), up to a constant, from which a Stan program samples, at S draws of the parameters.
 
     The density is of the unconstrained parameters, with the Jacobian.  ``values`` has the draws of each parameter,
     (S, ...), on the constrained scale.

@@ -53,7 +53,7 @@ COLUMNS = "columns.json"
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a frame as numbers.
+    """A column of a data frame, encoded as numbers.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class Column:
     dtype: str | None = None
 
     def meaning(self) -> dict[str, Any]:
-        """The description of the column without its numbers, as JSON values."""
+        """Return the description of the column without its numbers, as JSON values."""
         meaning = {name: value for name, value in vars(self).items() if name != "values" and value is not None}
         return meaning if self.type == "factor" else {key: value for key, value in meaning.items() if key != "ordered"}
 
@@ -217,7 +217,7 @@ def _zone(tz: Any) -> str:
 
 
 def _not_in_r(texts: list[str]) -> bool:
-    """True if R cannot represent one of the texts: it has a null character, or half a character (a lone surrogate)."""
+    """Return True if R cannot represent one of the texts, because of a null character or a lone surrogate."""
     whole = "".join(texts)
     with suppress(UnicodeEncodeError):
         whole.encode()

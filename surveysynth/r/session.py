@@ -101,7 +101,7 @@ def _start() -> Any:
 
 @cache
 def _code() -> Any:
-    """An R environment with the R functions of this package."""
+    """Return an R environment with the R functions of this package."""
     robjects = _start()
     code = robjects.r("new.env")()
     for source in SOURCES:
@@ -145,7 +145,10 @@ def call(function: str, /, *arguments: Any, **named: Any) -> Any:
 
 
 def vector(values: NDArray[Any]) -> Any:
-    """Return an R vector with the same bits: 4-byte integers, or 8-byte doubles, which are also R's ``integer64``."""
+    """Convert an array to an R vector with the same bits.
+
+    4-byte elements become integers, and 8-byte elements doubles, which are also R's ``integer64``.
+    """
     robjects = session()
     kind, bits = (robjects.IntVector, "<i4") if values.dtype.itemsize == 4 else (robjects.FloatVector, "<f8")
     same: Any = np.ascontiguousarray(values).view(bits)

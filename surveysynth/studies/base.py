@@ -138,7 +138,7 @@ def repeat(
 
 @contextmanager
 def recorded(failures: list[dict[str, Any]] | None, **what: Any) -> Iterator[None]:
-    """Add an error to the list ``failures`` instead of raising it.  If ``failures`` is None, errors are raised.
+    """Within this context, add an error to the list ``failures`` instead of raising it, unless the list is None.
 
     ``what`` are facts that are recorded with the error, such as the number of the replicate.
     """
@@ -173,7 +173,7 @@ def entropy(out: str | Path | None, seed: int | None) -> int:
 
 
 def check_free(out: Path) -> None:
-    """Refuse a path that exists and is not an empty folder (InputError), so that no other files are mixed in."""
+    """Raise InputError for a path that exists and is not an empty folder: a study is not mixed with other files."""
     if not is_free(out):
         raise InputError(f"{str(out)!r} exists and is not the folder of a study; choose another one")
 
@@ -188,7 +188,7 @@ def _settings(out: Path) -> dict[str, Any]:
 
 
 def _claim(out: Path, settings: dict[str, Any]) -> None:
-    """Make the folder of a study, unless it has a study with the same settings.
+    """Make the folder of a study, or check that the existing folder has a study with the same settings.
 
     Raise InputError if the folder has a study with other settings, or other files.
     """

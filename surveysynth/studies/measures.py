@@ -27,14 +27,14 @@ ROUNDING = 1e-9  # rounding error of an estimate that equals the truth by constr
 
 
 def covers(low: ArrayLike, high: ArrayLike, truth: ArrayLike) -> NDArray[np.bool_]:
-    """True for each interval that covers the truth, up to rounding error; False for a missing interval (NaN)."""
+    """Return whether each interval covers the truth, up to rounding error: False for a missing interval (NaN)."""
     truth = np.asarray(truth, dtype=float)
     slack = ROUNDING * np.abs(truth)
     return (np.asarray(low, dtype=float) <= truth + slack) & (np.asarray(high, dtype=float) >= truth - slack)
 
 
 def cv(estimate: ArrayLike, se: ArrayLike) -> Floats:
-    """Coefficient of variation: the standard error divided by the absolute estimate, or NaN if the estimate is 0."""
+    """Return the coefficient of variation: standard error divided by absolute estimate, or NaN if the estimate is 0."""
     size = np.abs(np.asarray(estimate, dtype=float))
     return np.asarray(se, dtype=float) / np.where(size > 0, size, np.nan)
 

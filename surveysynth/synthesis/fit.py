@@ -319,7 +319,7 @@ class Fit(FittedModel):
         )  # fmt: skip
 
     def drawn(self, asked: ReleaseRequest, m: int | None = None, epsilon: float | None = None) -> Release:
-        """Make the release of :meth:`release` from arguments that were checked.
+        """Make a release from arguments of :meth:`release` that were checked.
 
         Parameters
         ----------
@@ -408,10 +408,7 @@ class Fit(FittedModel):
         return Spending(m, asked, None if self.kind == "none" else self._published_epsilon(m, asked))
 
     def _corrected_draws(self, positions: list[int], debias: bool) -> SelectedDraws:
-        """Return the draws of a release.
-
-        They are corrected for the mechanism if ``debias`` is True, or if the model corrects its draws even without it.
-        """
+        """Return the draws of a release, corrected for the mechanism if ``debias`` or the model asks for it."""
         model, records = self.synthesizer, self.records
         if not (debias or self.corrected):
             return SelectedDraws(positions, self.draws, positions)
@@ -485,7 +482,7 @@ class Fit(FittedModel):
         return Expense("draws", spending.epsilon, replaced, id)
 
     def _spent_by(self, m: int) -> list[float]:
-        """Return the epsilon that each of m data sets spends, which is infinite for the kind "none"."""
+        """Return the epsilon that each of m data sets spends, which is infinite for a guarantee of the kind "none"."""
         return [np.inf if self.kind == "none" else Budget(None, 1).spent(self.delta)] * m
 
     def _published_epsilon(self, m: int, asked: float | None) -> float:

@@ -375,7 +375,7 @@ def check_debias(synthesizer: Synthesizer | None, mechanism: RecordMechanism, re
 
 
 def check_steps(steps: int, mechanism: RecordMechanism) -> int:
-    """Return the number of re-weighting steps.
+    """Check and return the number of re-weighting steps.
 
     Raise InputError if the number is not valid, or if re-weighting is impossible.
     """

@@ -175,7 +175,7 @@ def fitted(
     asked: FitRequest, *, clusters: Clusters = "model", tolerance: float = 0.01, chains: int = 4, warmup: int = 1000,
     draws: int = 1000, seed: int | None = None,
 ) -> Fit:  # fmt: skip
-    """Make the fit of :func:`fit` from arguments that were checked."""
+    """Fit the model, with arguments of :func:`fit` that were checked."""
     for note in asked.warnings:
         warnings.warn(note, stacklevel=3)
     design, model, policy, mechanism = asked.design, asked.synthesizer, asked.policy, asked.mechanism

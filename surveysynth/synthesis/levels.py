@@ -88,7 +88,7 @@ def to_declare(names: Sequence[str]) -> str:
 
 
 def check_levels(levels: Levels | None, categorical: Sequence[str]) -> dict[str, list[Any]]:
-    """Return the given levels by outcome.
+    """Check the given levels, and return them by outcome.
 
     Raise InputError if a column is not a categorical outcome, or if its levels are not a list of different labels.
     """

@@ -175,7 +175,7 @@ def measured(
     asked: StrictRequest, epsilon: float, *, scheduler: str | None = None, ledger: Ledger | None = None,
     seed: int | None = None,
 ) -> Measurements:  # fmt: skip
-    """Make the measurements (module docstring) for arguments of :func:`measure` that were checked."""
+    """Make the noisy tables of :func:`measure` from arguments that were checked."""
     design, model, unit, delta = asked.design, asked.model, asked.unit, asked.delta
     try:
         noisy = measure_design(

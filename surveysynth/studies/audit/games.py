@@ -1,4 +1,4 @@
-"""Games: a file is counted with new noise, with or without the planted record, and an intruder reads the noisy tables.
+"""Games: make noisy tables of a file with or without a planted record, and compute what an intruder learns from them.
 
 A game is played on one of three sides: the file with the planted record (``in``), the file in which this record is not
 counted (``blank``), or the file with a typical value of this record (``replaced``).
@@ -105,7 +105,7 @@ def _cells(file: PlantedFile, design: SurveyDesign) -> tuple[Codes, Codes]:
 
 
 def _read(tables: NoisyTables, cells: tuple[Codes, Codes]) -> list[tuple[NoisyTable, Codes, Codes]]:
-    """Return, for every noisy table, the table, and for each record its row in the table (n,) and its cell (n,)."""
+    """Return each noisy table, with the row (n,) and the cell (n,) of every record in this table."""
     found = []
     for variable, code in zip(tables.variables, cells, strict=True):
         for table in variable.tables:
@@ -131,7 +131,7 @@ def _evidence(
 def _file_shares(
     tables: NoisyTables, public: pd.DataFrame, cells: tuple[Codes, Codes], row: int, rng: np.random.Generator
 ) -> dict[str, float]:  # fmt: skip
-    """Draw a synthetic file from noisy tables, and return two shares of its records.
+    """Draw a synthetic file from noisy tables, and return its shares of records at or above the planted record's cells.
 
     These are the shares with the outcome, and with the weight, in the planted record's cell (``cells`` of record
     ``row``) or in a higher cell.

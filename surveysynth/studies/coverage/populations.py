@@ -146,7 +146,7 @@ def by_margin(tables: Callable[[str], pd.DataFrame], margins: tuple[str, ...]) -
 
 
 def workers() -> RealPopulation:
-    """29,501 workers of the 2000 census: weekly income, top-coded at 20,000 dollars, by education and division.
+    """Return 29,501 workers of the 2000 census: weekly income, top-coded at 20,000 dollars, by education and division.
 
     The measure of size is the work experience in years.
 
@@ -163,7 +163,7 @@ def workers() -> RealPopulation:
 
 
 def households() -> RealPopulation:
-    """30,000 households, resampled with replacement from the 6,000 households of eusilc in the R package laeken.
+    """Return 30,000 households, resampled with replacement from the 6,000 of eusilc in the R package laeken.
 
     The measure of size is the number of members times random noise, so that weights do not reveal this number.
 
@@ -185,7 +185,9 @@ def households() -> RealPopulation:
 
 
 def poverty() -> RealPopulation:
-    """The population of :func:`households` with the outcome ``poor``: whether income is below 60% of the median (15%).
+    """Return the population of :func:`households` with the outcome ``poor``: whether income is below 60% of the median.
+
+    15% of the households are poor.
 
     Raises
     ------
@@ -202,7 +204,7 @@ def poverty() -> RealPopulation:
 
 
 def persons() -> RealPopulation:
-    """Approximately 27,000 persons of 16 years or more with an income of their own, in 15,000 households of eusilc.
+    """Return about 27,000 persons of 16 years or more with an income of their own, in 15,000 households of eusilc.
 
     Households are resampled with replacement.  A household is a PSU, and the unit that epsilon protects.  A sample
     contains all persons of a sampled household.
@@ -228,7 +230,7 @@ def persons() -> RealPopulation:
 
 
 def _earners() -> pd.DataFrame:
-    """The persons of eusilc who are 16 years or more and have an income of their own."""
+    """Return the persons of eusilc who are 16 years or more and have an income of their own."""
     pays = "rowSums(eusilc[eusilc$age >= 16, grep('^py', names(eusilc))], na.rm = TRUE)"
     adults = _eusilc(
         f"cbind(eusilc[eusilc$age >= 16, c('db030', 'db040', 'rb090')], income = {pays})",
@@ -238,7 +240,7 @@ def _earners() -> pd.DataFrame:
 
 
 def _eusilc(rows: str, **kinds: str) -> pd.DataFrame:
-    """Read columns of an R expression on eusilc of the package laeken: see :func:`columns_of_r`."""
+    """Read columns of a data frame, which an R expression makes from the data set eusilc of the R package laeken."""
     return columns_of_r("laeken", "eusilc", rows, **kinds)
 
 
@@ -265,10 +267,10 @@ def columns_of_r(package: str, data: str, rows: str, **kinds: str) -> pd.DataFra
 
 
 def visits() -> RealPopulation:
-    """20,190 person-years of the RAND health insurance experiment (statsmodels), with the number of visits to a doctor.
+    """Return 20,190 person-years of the RAND health insurance experiment, with the number of visits to a doctor.
 
-    Three in ten person-years have no visit; the largest number is 77.  The measure of size increases with the number of
-    visits, as in samples of users of a service, and includes random noise.
+    The data set is ``randhie`` of statsmodels.  Three in ten person-years have no visit; the largest number is 77.  The
+    measure of size increases with the number of visits, as in samples of users of a service, and includes random noise.
     """
     from statsmodels.datasets import randhie
 
@@ -285,7 +287,7 @@ def visits() -> RealPopulation:
 
 
 def shares() -> RealPopulation:
-    """The share of the first earner in the income of a household, for 30,000 households of eusilc.
+    """Return 30,000 households of eusilc, with the first earner's share in the income of the household.
 
     An earner is 16 years or more and has an income.  Households are resampled with replacement from the 3,443
     households with at least two earners.  The weight is public under mechanisms that fit a beta regression, because
@@ -312,7 +314,7 @@ def shares() -> RealPopulation:
 
 
 def earnings() -> RealPopulation:
-    """A year's pay of 30,000 employees, resampled with replacement from the 6,460 employees in eusilc.
+    """Return 30,000 employees with a year's pay, resampled with replacement from the 6,460 employees in eusilc.
 
     The measure of size is the square root of pay times random noise.
 
@@ -333,7 +335,7 @@ def earnings() -> RealPopulation:
 
 
 def adults() -> RealPopulation:
-    """A year's pay of 30,000 persons of 16 years or more, half of whom have no pay.
+    """Return 30,000 persons of 16 years or more with a year's pay, which is 0 for half of them.
 
     They are resampled from approximately 11,500 persons of eusilc.  Positive pay is set to at least 100 and at most
     200,000 euros.  Samples are simple random samples within strata.  So the weight depends only on the stratum, which
@@ -357,7 +359,7 @@ def adults() -> RealPopulation:
 
 
 def activity() -> RealPopulation:
-    """The activity, one of five, of 30,000 persons of 16 years or more.
+    """Return 30,000 persons of 16 years or more with their activity, one of five categories.
 
     They are resampled from the 12,107 persons of eusilc whose activity is known.  The measure of size is the number of
     members of the household times random noise, so that weights are correlated with the activity.

@@ -84,9 +84,9 @@ def release_tables(release: Release, population: RealPopulation) -> Tables:
 
 
 def _strict(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
-    """Make a release of the sample by the default mechanism, which adds noise to counts.
+    """Make a release by the default mechanism, which adds noise to counts, and return a function for its tables.
 
-    Return a function that makes a table of estimates by a given margin.
+    The function makes a table of estimates by a given margin.
     """
     p = cell.population
     release = synthesize(
@@ -97,9 +97,9 @@ def _strict(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
 
 
 def _strict_with_earlier(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
-    """Make a release from noisy counts of the sample and of an earlier sample of the same size.
+    """Make a release from noisy counts of this and of an earlier sample, and return a function for its tables.
 
-    Return a function that makes a table of estimates by a given margin.
+    The earlier sample has the same size.  The function makes a table of estimates by a given margin.
     """
     p = cell.population
     made: dict[str, Any] = {
@@ -111,9 +111,9 @@ def _strict_with_earlier(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
 
 
 def _pseudo(cell: Cell, design: SurveyDesign, seed: int, *, debias: bool = False) -> Tables:
-    """Make a release under the pseudo posterior mechanism of Hu, Savitsky & Williams (2022a).
+    """Make a release by the pseudo posterior (Hu, Savitsky & Williams 2022a), and return a function for its tables.
 
-    Return a function that makes a table of estimates by a given margin.
+    The function makes a table of estimates by a given margin.
     """
     done = fit(
         design, _plain(cell, "flat"), epsilon=cell.epsilon, m=3, mechanism=PseudoPosterior(),
@@ -127,9 +127,9 @@ def _debiased(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
 
 
 def _censored(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
-    """Make a release under the censored mechanism of Hu, Williams & Savitsky (2025).
+    """Make a release by the censored mechanism (Hu, Williams & Savitsky 2025), and return a function for its tables.
 
-    Return a function that makes a table of estimates by a given margin.
+    The function makes a table of estimates by a given margin.
     """
     done = fit(
         design, _plain(cell, "normal"), epsilon=cell.epsilon, m=3, mechanism=Censored(),
