@@ -350,3 +350,55 @@ def test_a_public_column_of_codes_has_the_labels_of_the_release() -> None:
     pd.testing.assert_frame_equal(found.cells, wanted.cells)
     pd.testing.assert_frame_equal(found.pmse, wanted.pmse)
     pd.testing.assert_frame_equal(found.joint, wanted.joint)
+
+
+def _tenants(filled: bool) -> pd.DataFrame:
+    """Persons of whom tenants are asked two questions; others have no answers, or "not applicable" and 0."""
+    rng, n = np.random.default_rng(5), 600
+    tenant = rng.random(n) < 0.4
+    kind = pd.Series(np.where(rng.random(n) < 0.7, "flat", "house")).mask(rng.random(n) < 0.1)
+    rent, pay = np.round(rng.gamma(4, 200, n)), np.round(rng.gamma(4, 500, n))
+    kind = kind.fillna("missing") if filled else kind
+    return pd.DataFrame({
+        "sex": rng.choice(["f", "m"], n), "tenure": np.where(tenant, "tenant", "owner"), "pay": pay,
+        "kind": kind.where(tenant, "not applicable" if filled else None), "w": rng.uniform(5, 15, n),
+        "rent": pd.Series(rent).where(tenant, 0 if filled else np.nan),
+    })  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def of_tenants() -> ss.Release:
+    asked = "tenure == 'tenant'"
+    return ss.synthesize(
+        ss.SurveyDesign(_tenants(filled=False), weights="w"), ["pay ~ sex", "rent ~ sex + tenure", "kind ~ sex"],
+        epsilon=50, weight="public", public=["sex", "tenure"], seed=1, outcomes={
+            "pay": ss.Outcome(bounds=(0, 20_000)), "rent": ss.Outcome(bounds=(0, 10_000), applies=asked, elsewhere=0),
+            "kind": ss.Outcome(levels=["flat", "house"], missing="category", applies=asked),
+        },
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_who_is_not_asked_is_the_same_in_file_and_release(of_tenants, read, tmp_path) -> None:
+    release = ss.read_release(of_tenants.write(tmp_path / "release")) if read else of_tenants
+    found, wanted = (
+        ss.compare(ss.SurveyDesign(_tenants(filled), weights="w"), release, by="sex") for filled in (False, True)
+    )
+    own = _tenants(filled=True)
+    shares = found.cells.query("statistic == 'proportion' and sex == 'all'").set_index("category")["estimate"]
+    for category, share in (own.groupby("kind")["w"].sum() / own["w"].sum()).items():
+        assert shares[category] == pytest.approx(share, rel=1e-12)
+    rent = found.cells.query("statistic == 'mean' and sex == 'all' and outcome == 'rent'")["estimate"].item()
+    assert rent == pytest.approx(np.average(own["rent"], weights=own["w"]), rel=1e-12)
+    pd.testing.assert_frame_equal(found.pmse, wanted.pmse, rtol=1e-9)
+    pd.testing.assert_frame_equal(found.joint, wanted.joint, rtol=1e-9)
+    assert found.findings == wanted.findings and found.incomplete == 0
+
+
+@pytest.mark.parametrize("known", [["sex", "kind"], ["sex", "tenure", "rent"]])
+def test_risks_of_who_is_not_asked_are_those_of_the_file_with_these_answers(of_tenants, known) -> None:
+    files = [_tenants(filled) for filled in (False, True)]
+    for measure in (ss.identification_risk, ss.attribute_risk, ss.match_risk):
+        found, wanted = (measure(file, of_tenants, known=known, value="pay") for file in files)
+        assert wanted.max() > 0
+        pd.testing.assert_series_equal(found, wanted)

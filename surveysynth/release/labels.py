@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from ..design.conditions import columns_of_condition, obeyed
 from ..design.recode import MISSING, as_text
 from ..design.survey_design import SurveyDesign
 from .release import Release
@@ -22,7 +24,7 @@ def labelled(file: SurveyDesign | pd.DataFrame, release: Release, names: Iterabl
         The confidential file, with n records.
     release : Release
     names : iterable of str
-        Columns that file and release have.
+        Columns that file and release have.  Outcomes that are asked of some records only are added to them.
 
     Returns
     -------
@@ -30,20 +32,45 @@ def labelled(file: SurveyDesign | pd.DataFrame, release: Release, names: Iterabl
         The columns that change.  A value becomes the release's value of the same text
         (:func:`surveysynth.design.recode.as_text`): in a file in which some codes are missing, a code is the number
         1.0, and in the release it may be the number 1 or the text "1".  A missing value becomes "missing" if the
-        release has this answer.
+        release has this answer.  In a record that is not asked a question, the outcome has the value that the release
+        has for such records.
     """
+    columns = set(file.columns)
+    rules = {
+        name: rule for name, rule in release.method.get("applies", {}).items()
+        if {name, *columns_of_condition(rule, "applies")} <= columns
+    }  # fmt: skip
+    used = [column for name, rule in rules.items() for column in (name, *columns_of_condition(rule, "applies"))]
+    needed = list(dict.fromkeys([*names, *used]))
+    frame = file.select(needed) if isinstance(file, SurveyDesign) else file[needed]
     changed = {}
-    for name in names:
-        column = file.column(name) if isinstance(file, SurveyDesign) else file[name]
+    for name in needed:
         theirs = release.datasets[0].column(name)
-        if pd.api.types.is_datetime64_any_dtype(column.dtype):
+        if pd.api.types.is_datetime64_any_dtype(frame[name].dtype):
             continue
         if pd.api.types.is_numeric_dtype(theirs.dtype) and not pd.api.types.is_bool_dtype(theirs.dtype):
-            if column.dtype != theirs.dtype:
-                changed[name] = _as_numbers(column, theirs.dtype)
-        elif column.dtype != theirs.dtype or column.dtype == object or column.isna().any():
-            changed[name] = _as_labels(column, _levels(release, name), theirs.dtype)
+            if frame[name].dtype != theirs.dtype:
+                changed[name] = _as_numbers(frame[name], theirs.dtype)
+        elif frame[name].dtype != theirs.dtype or frame[name].dtype == object or frame[name].isna().any():
+            changed[name] = _as_labels(frame[name], _levels(release, name), theirs.dtype)
+    frame = frame.assign(**changed)
+    for name, rule in rules.items():  # in the order of the models, since a condition may name an earlier outcome
+        asked = obeyed([rule], frame, "applies")
+        if not asked.all():
+            changed[name] = _where_asked(frame[name], asked, release, name)
+            frame = frame.assign(**{name: changed[name]})
     return changed
+
+
+def _where_asked(column: pd.Series, asked: NDArray[np.bool_], release: Release, name: str) -> pd.Series:
+    """Return an outcome with the release's value for records that are not ``asked`` (n,) the question."""
+    value = release.method["elsewhere"][name]
+    if name not in release.categorical:
+        return column.where(asked, np.nan if value == MISSING else value)
+    value = _levels(release, name).get(value, value)
+    if isinstance(column.dtype, pd.CategoricalDtype) and value not in column.cat.categories:
+        column = column.cat.add_categories([value])
+    return column.where(asked, value)
 
 
 def _as_numbers(column: pd.Series, dtype: Any) -> pd.Series:

@@ -399,8 +399,11 @@ class Source:
         """Return public facts about the package and the model, for the manifest."""
         weight = self.tables.weight
         drawn_or_not = "synthesized" if self.model == "FBS" else "synthesized (smoothed)"
-        schema = {v.name: v.cells.outcome for v in self.tables.outcomes if v.cells.bins is not None}
-        missing = [name for name, x in schema.items() if x.missing or (x.applies and x.elsewhere is None)]
+        outcomes = {v.name: v.cells.outcome for v in self.tables.outcomes}
+        applies = {name: x.applies for name, x in outcomes.items() if x.applies}
+        missing = [v.name for v in self.tables.outcomes if v.cells.bins is not None and v.cells.outcome.missing]
+        outside = {name: MISSING if (value := outcomes[name].outside) != value else value for name in applies}
+        elsewhere = dict.fromkeys(missing, MISSING) | outside
         return {
             "package": {"surveysynth": __version__},
             "method": self.model,
@@ -414,7 +417,8 @@ class Source:
             "combining": HOW_TO_COMBINE,
             **({"edits": list(self.edits)} if self.edits else {}),
             **({} if self.ledger is None else {"ledger": dict(self.ledger)}),
-            **({"elsewhere": dict.fromkeys(missing, MISSING)} if missing else {}),
+            **({"applies": applies} if applies else {}),
+            **({"elsewhere": elsewhere} if elsewhere else {}),
         }
 
     def published(self) -> dict[str, Any]:
