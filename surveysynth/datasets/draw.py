@@ -119,9 +119,9 @@ def draw_sample(
 
 
 def _proportional(units: Positions, sizes: Floats, n: int, rng: np.random.Generator) -> tuple[Positions, Floats]:
-    """Draw n of the units at the positions ``units``, with probability proportional to size.
+    """Draw n units with probability proportional to size, and return their positions and inclusion probabilities.
 
-    Return the positions of the selected units and their inclusion probabilities.
+    ``units`` has the positions, and ``sizes`` the sizes, of the units from which the sample is drawn.
     """
     pi = inclusion_probabilities(sizes, n)
     drawn = systematic(pi, rng)

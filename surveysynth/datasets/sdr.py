@@ -122,7 +122,7 @@ def sdr_population(
 
 
 def _standard_t4(N: int, rng: np.random.Generator) -> Floats:
-    """Draw N values of Student's t with 4 degrees of freedom, truncated at +-T4_CUT, scaled to sd 1."""
+    """Draw N values of a truncated Student's t with 4 degrees of freedom, scaled to standard deviation 1."""
     t = rng.standard_t(4, N)
     while (far := np.abs(t) > T4_CUT).any():
         t[far] = rng.standard_t(4, int(far.sum()))

@@ -1,4 +1,4 @@
-"""Methods of a design that return a changed copy.
+"""Methods of SurveyDesign that return a changed copy of the design.
 
 The copy has other headings, further columns, calibrated or trimmed weights, or replicate weights.
 """
@@ -27,7 +27,7 @@ from .replicates.successive import successive_differences
 
 
 class AdjustableDesign(DesignRecords):
-    """A design with methods that return a changed copy.  The design itself stays unchanged."""
+    """Base class of SurveyDesign, with the methods that return a changed copy of the design."""
 
     def labelled(self, labels: Mapping[str, str]) -> Self:
         """Return the design with new headings of columns, which tables then show in place of the column names.

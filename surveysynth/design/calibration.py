@@ -1,4 +1,4 @@
-"""Calibration of weights to known totals of groups and numbers (Deville & Sarndal 1992).
+"""Calibration of weights to known totals of groups and of numeric variables (Deville & Sarndal 1992).
 
 With weights d before calibration, known totals t of auxiliary variables x (indicators of groups, or numbers) and
 ratios g = w / d, the calibrated weights are
@@ -93,7 +93,7 @@ class Ratio:
 
 
 def multipliers(d: Floats, X: Any, totals: Floats, ratio: Ratio) -> Floats:
-    """Find the lambda for which the weights d g(X lambda) meet the totals, by Newton's method.
+    """Find the Lagrange multipliers lambda for which the weights d g(X lambda) meet the totals, by Newton's method.
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ class KnownTotals:
 
     @classmethod
     def checked(cls, frame: pd.DataFrame, totals: Totals) -> KnownTotals:
-        """Make an object from the argument ``totals`` of :meth:`SurveyDesign.calibrate`.
+        """Check the argument ``totals`` of :meth:`SurveyDesign.calibrate`, and make an object of this class from it.
 
         Raise InputError if the totals do not fit the file or each other.
         """
@@ -321,7 +321,7 @@ def auxiliary_of(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Floats, ...
 
 
 def title(names: str | Sequence[str]) -> str:
-    """Return the text for a margin or a column in messages: ``'sex' x 'age'`` or, without columns, the population."""
+    """Return a text that names a margin or a column in a message: ``'sex' x 'age'`` or "the whole population"."""
     names = (names,) if isinstance(names, str) else names
     return " x ".join(map(repr, names)) if names else "the whole population"
 
@@ -379,7 +379,7 @@ def totals_of(frame: pd.DataFrame, names: tuple[str, ...], margin: Codes, given:
 
 
 def is_number(total: object) -> TypeGuard[float]:
-    """True if a total is one finite number."""
+    """Return True if a total is one finite number."""
     if isinstance(total, bool) or not isinstance(total, (int, float, np.integer, np.floating)):
         return False
     return bool(np.isfinite(float(total)))

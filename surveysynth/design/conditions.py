@@ -47,7 +47,7 @@ def columns_of_condition(rule: str, entry: str) -> set[str]:
 
 
 def is_one_comparison(rule: str) -> bool:
-    """True if a condition is a single comparison by <, <=, > or >=."""
+    """Return True if a condition is a single comparison by <, <=, > or >=."""
     node = ast.parse(QUOTED.sub(PLACE, rule), mode="eval").body
     signs = ast.Lt | ast.LtE | ast.Gt | ast.GtE
     return isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], signs)

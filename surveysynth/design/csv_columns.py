@@ -88,7 +88,10 @@ class Column:
     high: int = 0
 
     def add(self, texts: pa.StringArray, like_na: Sequence[str]) -> None:
-        """Add the texts of some records, null where missing.  Texts in ``like_na`` are counted in ``absent``."""
+        """Add the texts of some records, null where missing, to the summary.
+
+        Texts in ``like_na``, such as "NA", are counted in ``absent``.
+        """
         self.gaps += texts.null_count
         if self.as_is:
             return
@@ -113,7 +116,7 @@ class Column:
         self._look_closer(texts, shapes, numbers)
 
     def _look_closer(self, texts: pa.StringArray, shapes: pa.StringArray, numbers: list[str]) -> None:
-        """Update the attributes that do not follow from the shapes of the values: ``choices``, ``low`` and ``high``."""
+        """Update the attributes ``choices``, ``low`` and ``high``, which depend on the digits of the values."""
 
         def values_like(form: re.Pattern[str]) -> pa.StringArray:
             alike = pa.array([shape for shape in numbers if form.fullmatch(shape.translate(ONE_MARK))], pa.string())
@@ -133,15 +136,15 @@ class Column:
 
     @property
     def forms(self) -> Forms | None:
-        """The shapes of the values if the column could be numeric.  None if some value cannot be a number."""
+        """Shapes of the values (texts with 9 for each digit) if the column could be numeric, otherwise None."""
         if self.answers or not self.shapes:
             return None
         return Forms(self.shapes, self.choices.could_be(self.shapes))
 
     def kind(self, dialect: Dialect) -> Kind:
-        """Find the kind of the column, if its numbers have the marks of ``dialect``.
+        """Return the type of the column, for a file whose numbers have the marks of ``dialect``.
 
-        The kind is "text", "truth" (True and False), "whole" (64-bit integers), "large" (unsigned 64-bit integers) or
+        The type is "text", "truth" (True and False), "whole" (64-bit integers), "large" (unsigned 64-bit integers) or
         "number" (floats).
         """
         if self.answers:

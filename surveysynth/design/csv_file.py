@@ -72,7 +72,7 @@ class CsvOptions:
     na: tuple[str, ...] | None = None
 
     def check(self) -> None:
-        """Raise InputError for an impossible encoding, separator or mark."""
+        """Raise InputError for an impossible encoding, separator, decimal mark or mark between thousands."""
         encoding, separator = self.encoding, self.separator
         if encoding is not None:
 
@@ -115,7 +115,7 @@ class Form:
 
 
 class _OtherParser(Exception):
-    """Raised if Arrow, which is fast, cannot read a file, so that pandas has to read it."""
+    """An error for a file that Arrow, which is fast, cannot read, so that pandas has to read it."""
 
 
 class CsvTexts:
@@ -256,7 +256,7 @@ def _one_array(texts: pa.Array | pa.ChunkedArray) -> pa.StringArray:
 
 @contextmanager
 def _strictly() -> Iterator[None]:
-    """Within this context, pandas raises an error when it would silently drop fields of a record."""
+    """Make pandas raise an error, within this context, when it would silently drop fields of a record."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
         yield
@@ -288,7 +288,7 @@ def _records(lines: Iterable[str], separator: str, *, strict: bool = False) -> I
 
 
 def _beginning(path: Path, options: CsvOptions) -> tuple[str, int, str, list[str], bool]:
-    """Find the form of a csv file from its first lines.
+    """Find the separator, the encoding and the header of a csv file from its first lines.
 
     Return five things: the separator, the number of lines before the header, the encoding, the fields of the header,
     and True if the first record has more fields than the header.

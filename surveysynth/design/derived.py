@@ -96,7 +96,7 @@ def _computed(frame: pd.DataFrame, function: RowWise, name: str) -> pd.Series:
 
 
 def _same(values: pd.Series, again: pd.Series) -> bool:
-    """True if two columns are equal up to rounding, and missing in the same records."""
+    """Return True if two columns are equal up to rounding, and missing in the same records."""
     numbers = [pd.api.types.is_numeric_dtype(v.dtype) and v.dtype.kind in "iuf" for v in (values, again)]
     if all(numbers):
         one, other = (v.to_numpy(dtype=np.float64, na_value=np.nan) for v in (values, again))

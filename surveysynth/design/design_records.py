@@ -167,9 +167,9 @@ class DesignRecords:
 
     @property
     def multiplicand(self) -> NDArray[np.float64]:
-        """The array (n,) that gives the replicate weights if it is multiplied by the factors of a replicate.
+        """Weights (n,) by which the factors of a replicate are multiplied to give its replicate weights.
 
-        It has the weights of the design, but 1 for a record of weight 0 that has another weight in some replicate.
+        They are the weights of the design, but 1 for a record of weight 0 that has another weight in some replicate.
         """
         return self.weights if self.replication is None else self.replication.multiplicand(self.weights)
 
@@ -267,7 +267,9 @@ class DesignRecords:
             raise InputError(f"there is no column {name!r}{near}; the file has {listing(self.columns)}")
 
     def typed(self, name: str) -> pd.Series:
-        """Return an empty column of the same type as a column.  A design made by :meth:`scan` reads no records for it.
+        """Return an empty column that has the type of the column ``name``.
+
+        A design made by :meth:`scan` reads no records for it.
 
         Parameters
         ----------
@@ -290,7 +292,7 @@ class DesignRecords:
         return self._scan.typed(name)
 
     def declares_levels(self, name: str) -> bool:
-        """True if the type of a column declares its levels: it is categorical, or has truth values.
+        """Return True if a column is categorical or has truth values, so that its type declares its levels.
 
         A column of texts declares no levels, even if :meth:`scan` stores it as categories.
 

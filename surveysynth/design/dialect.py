@@ -100,9 +100,9 @@ def readings(shape: str) -> frozenset[Reading]:
 
 
 def reading(shape: str, dialect: Dialect) -> Reading | None:
-    """Return the pair of :func:`readings` with which a shape is read in a dialect.
+    """Return the decimal mark and the mark between thousands with which a dialect reads a shape.
 
-    Return None if the shape is no number in this dialect.
+    They are one of the pairs of :func:`readings`.  Return None if the shape is no number in this dialect.
     """
     for decimal, thousands in readings(shape):
         if decimal in (None, dialect.decimal) and thousands in (None, dialect.thousands):
@@ -136,7 +136,7 @@ class Choices:
     _lengths: set[int] = field(default_factory=set)
 
     def add(self, texts: Iterable[str]) -> None:
-        """Add values that contain a comma or a blank."""
+        """Update the evidence with values that contain a comma or a blank."""
         for text in texts:
             parts = re.split("[, ]", text.strip().translate(ONE_MARK))
             numbers = [int(part) if part.isdecimal() and part[0] != "0" else 0 for part in parts]
@@ -150,7 +150,7 @@ class Choices:
             self._lengths |= {len(part) for part in parts}
 
     def could_be(self, shapes: Iterable[str]) -> bool:
-        """True if the values of the column could be answers that tick several choices.
+        """Return True if the values of the column could be answers that tick several choices.
 
         ``shapes`` are the shapes of all values of the column.
         """
@@ -164,7 +164,7 @@ class Choices:
 
 @dataclass
 class Forms:
-    """The shapes of the values of a column that could be numeric.
+    """The shapes (texts with 9 for each digit) of the values of a column that could be numeric.
 
     Attributes
     ----------
@@ -241,7 +241,7 @@ def decided(
 
 
 def form_of(shape: str) -> str:
-    """Simplify a shape for messages: d stands for a digit, and for all digits before the first mark.
+    """Write a shape for a message: d for each digit, but one d for all digits before the first mark.
 
     So the message reveals neither the value nor its size.
     """

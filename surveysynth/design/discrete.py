@@ -8,7 +8,7 @@ from .survey_design import SurveyDesign
 
 
 def is_discrete(design: SurveyDesign, name: str, most: int = 0) -> bool:
-    """True if a column is categorical: it has texts or categories, is the strata column, or has few distinct numbers.
+    """Return True if a column is categorical: texts, categories, dates, the strata column, or few distinct numbers.
 
     Parameters
     ----------
@@ -23,15 +23,14 @@ def is_discrete(design: SurveyDesign, name: str, most: int = 0) -> bool:
 
 
 def is_label(column: pd.Series) -> bool:
-    """True for a column of texts, categories or dates.  False for numbers, and for truth values, which are 0 and 1."""
+    """Return True for a column of texts, categories or dates, and False for numbers and truth values."""
     return not pd.api.types.is_numeric_dtype(column.dtype)
 
 
 def levels_in(column: pd.Series) -> list[object]:
-    """Return the levels of a column.
+    """Return the levels of a column: its declared categories, in their order, or else its sorted distinct values.
 
-    A categorical column has its declared levels, in their order, even if some do not occur.  Other columns have the
-    sorted distinct values that occur.
+    Declared categories are levels even if they do not occur.
     """
     if isinstance(column.dtype, pd.CategoricalDtype):
         return list(column.cat.categories)

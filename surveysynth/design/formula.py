@@ -186,7 +186,7 @@ def coded_columns(predictors: str) -> set[str]:
 
 
 def is_row_wise(expression: str) -> bool:
-    """True if an expression is certain to depend on the values of one record only.
+    """Return True if an expression is certain to depend on the values of one record only.
 
     Such an expression consists of arithmetic, comparisons, ``I()``, logarithms, exponentials, and numpy's functions of
     single numbers.  ``C()`` is not among these functions, since its levels come from all records.
@@ -231,7 +231,7 @@ def _call_of_c(expression: str) -> ast.Call | None:
 
 
 def _contrasts_alone(coded: ast.Call) -> bool:
-    """True if the arguments of ``C(...)`` depend on one record only.
+    """Return True if the arguments of ``C(...)`` depend on one record only.
 
     That is, the first argument does, and the other arguments are contrasts and constants.
     """

@@ -55,7 +55,7 @@ def checked_codes(missing_codes: MissingCodes | None) -> Checked:
 
 
 def is_answered(missing_codes: MissingCodes | None, column: str) -> bool:
-    """True if the user declared which codes of a column are missing values, even if the declared list is empty."""
+    """Return True if the user declared the codes for missing values of a column, even as an empty list."""
     return missing_codes is not None and (not isinstance(missing_codes, Mapping) or column in missing_codes)
 
 

@@ -200,7 +200,7 @@ def headings(meta: Any) -> Labels:
 def without_declared(
     frame: pd.DataFrame, declared: dict[Hashable, list[Code]], labels: dict[str, dict[Code, str]]
 ) -> pd.DataFrame:
-    """Replace the declared codes in a frame by missing values.  The frame itself is changed.
+    """Replace the codes that the user declared missing by missing values.  The frame itself is changed.
 
     ``declared`` has the codes of columns.  A code may be given by its label.  ``labels`` has the value labels of
     columns, by code.

@@ -93,7 +93,7 @@ def stages_of(frame: pd.DataFrame, strata: str | None, psu: tuple[str, ...], fpc
 
 @lru_cache(maxsize=1)
 def _everybody(n: int) -> NDArray[np.intp]:
-    """Return the unit of each record, 0 to n - 1, if each record is a unit.
+    """Return the sampling unit of each record, 0 to n - 1, for a design in which each record is a unit.
 
     All designs of n records share this read-only array.
     """

@@ -1,4 +1,4 @@
-"""Estimates by domain, regressions, their variances, and the combining rule."""
+"""Estimates by domain, regressions, their variances, and the combining rule for synthetic data."""
 
 from .association import independence_test
 from .differences import difference

@@ -20,7 +20,7 @@ Estimator = Callable[[SurveyDesign], tuple[Any, Any]]
 def combined(
     designs: Sequence[SurveyDesign], function: Estimator, redrawn: Sequence[SurveyDesign] = ()
 ) -> pd.DataFrame:
-    """Apply a function to m data sets and combine the results: the computation of :meth:`surveysynth.Release.combine`.
+    """Apply a function to m data sets and combine the results, for :meth:`surveysynth.Release.combine`.
 
     The function returns estimates, and their variances or their covariance matrix.  ``redrawn`` holds versions of the
     first data set, simulated again as if the noise in the noisy tables had other values.  The variance of the estimates

@@ -75,15 +75,15 @@ class CellMoments(ABC):
 
     @cached_property
     def _sums(self) -> Floats:
-        """Number of records, and sums of w y, w x and |w x|, for each pair of a stratum and a cell: (4, pairs).
+        """Number of records, and sums of weighted values, for each pair of a stratum and a cell: (4, pairs).
 
-        A record has weight w, numerator y and denominator x.
+        The sums are of w y, w x and |w x|.  A record has weight w, numerator y and denominator x.
         """
         return self._over_blocks(sums_of, 4)
 
     @cached_property
     def _ratio(self) -> Floats:
-        """Ratio R_c (module docstring) of the numerator to the denominator in the cell of each pair: (pairs,).
+        """Ratio R_c of numerator to denominator in the cell of each pair of a stratum and a cell: (pairs,).
 
         R_c is 0 for a total.  R_c is also 0 in a cell where positive and negative x nearly cancel: the ratio of such a
         cell would be far larger than all ratios of the table, and the variances of margins would lose digits.
@@ -97,13 +97,21 @@ class CellMoments(ABC):
 
     @cached_property
     def around(self) -> tuple[Floats, Floats]:
-        """Centres for sums of squares: R_c (pairs,), and approximate means of a and b (2, pairs); see the module."""
+        """Ratios R_c (pairs,), and approximate means of residuals and of weighted denominators (2, pairs).
+
+        Sums of squares are taken around them.  The residuals are a, and the weighted denominators are b, in the
+        module's docstring.
+        """
         (n, wy, wx, _), ratio = self._sums, self._ratio
         return ratio, np.array([wy - ratio * wx, wx]) / np.maximum(n, 1)
 
     @cached_property
     def _moments(self) -> Floats:
-        """Means of a and b (module docstring), and sums of squares and products of deviations from them: (5, pairs)."""
+        """Means, and sums of squares and products, of residuals and weighted denominators: (5, pairs).
+
+        The residuals are a, and the weighted denominators are b, in the module's docstring.  The squares and products
+        are of deviations from the means.
+        """
         n, near = self._sums[0], self.around[1]
         a, b, aa, ab, bb = self._over_blocks(squares_of, 5, *self.around)
         a, b = (a, b) / np.maximum(n, 1)
@@ -228,9 +236,10 @@ def values_of(w: Floats, y: Floats | None, x: Floats | None) -> Values:
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def sums_of(row: Rows, w: Floats, y: Floats, x: Floats, out: Floats) -> Floats:
-    """Add to ``out`` (4, pairs) the number of records and the sums of w y, w x and |w x|.
+    """Add the number of records, and sums of weighted values, to ``out`` (4, pairs).
 
-    A record has weight w, numerator y and denominator x.  ``row`` is each record's pair of stratum and cell.
+    The sums are of w y, w x and |w x|.  A record has weight w, numerator y and denominator x.  ``row`` is each record's
+    pair of stratum and cell.
     """
     for i in range(row.size):
         g = row[i]
@@ -245,9 +254,10 @@ def sums_of(row: Rows, w: Floats, y: Floats, x: Floats, out: Floats) -> Floats:
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def squares_of(row: Rows, w: Floats, y: Floats, x: Floats, ratio: Floats, near: Floats, out: Floats) -> Floats:
-    """Add to ``out`` (5, pairs) the sums of a, b, a^2, a b and b^2, with a and b of the module docstring.
+    """Add sums, and sums of squares and products, of residuals and weighted denominators to ``out`` (5, pairs).
 
-    ``near`` (2, pairs) has approximate means of a and b, which are subtracted from a and b first.  ``ratio`` is R_c for
+    The sums are of a, b, a^2, a b and b^2: a are the residuals, and b the weighted denominators, in the module's
+    docstring.  ``near`` (2, pairs) has approximate means of a and b, which are subtracted first.  ``ratio`` is R_c for
     each pair.  ``row`` is each record's pair of stratum and cell.
     """
     for i in range(row.size):

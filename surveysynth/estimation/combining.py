@@ -59,7 +59,7 @@ def combine(q: Floats, u: Floats, degf: float | Floats, redrawn: Floats | None =
 
 
 def _with_noise(combined: Combined, degf: float | Floats, redrawn: Floats | None) -> Combined:
-    """Add the variance of the noise that all data sets share: the variance between the ``redrawn`` estimates."""
+    """Add the variance of the privacy noise that all data sets share: the variance of the ``redrawn`` estimates."""
     if redrawn is None:
         return combined
     valid = np.ma.masked_invalid(redrawn)  # a small domain may have no record in some data sets

@@ -204,7 +204,7 @@ def _part(
 
 
 def _sides(design: SurveyDesign, names: list[str], between: Between | None) -> tuple[Codes, object, object]:
-    """Return the compared category of each record, then the first and the second category of ``between``.
+    """Return the code of each record's compared category, and the two categories of ``between``.
 
     The code of a record is 0 for the first category, 1 for the second and -1 for neither: (n,).
     """
@@ -256,7 +256,7 @@ def _difference(design: SurveyDesign, quantity: Quantity, partition: Partition, 
 
 
 def _both(quantity: Quantity, partition: Partition, side: Codes) -> Codes:
-    """Return a code for each record in domain d: 2 d in the first category, 2 d + 1 in the second, otherwise -1."""
+    """Return a code of each record's domain d and compared category: 2 d (first), 2 d + 1 (second) or -1 (none)."""
     domain = present(quantity, partition)
     return np.where((domain < 0) | (side < 0), -1, 2 * domain + side)
 

@@ -44,7 +44,7 @@ Estimator = Callable[[SurveyDesign, Quantity, Codes, int], Estimates]
 
 
 def choose(estimator: str, design: SurveyDesign, quantity: Quantity, seconds: float) -> str:
-    """Return the name of the estimator to use.
+    """Return the name of the estimator to use: ``estimator``, or the choice that "auto" makes for the design.
 
     ``auto`` is ``replicates`` for a design with replicate weights.  For other designs, ``auto`` is ``samplics`` if
     samplics supports the design and the statistic and takes at most a second, and otherwise ``onepass``.
@@ -237,7 +237,7 @@ def woodruff(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: i
 def as_shares(
     design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int
 ) -> tuple[Estimates, Quantity, Floats]:
-    """Estimate quantiles, and express the variance of each quantile by the variance of a scaled share.
+    """Estimate quantiles, and a share and a factor for each, whose product has the variance of the quantile.
 
     Returns
     -------

@@ -99,13 +99,19 @@ def deviance(design: SurveyDesign, data: Data, family: Family, kept: Bools) -> f
 
 
 def _information(Q: Floats, w: Floats, at: tuple[Floats, Floats, Floats]) -> Floats:
-    """Compute the information matrix A (module docstring) for the columns of Q.  ``at`` has mu, mu' and s."""
+    """Compute the information matrix of the coefficients of the columns of Q.
+
+    It is A in the module's docstring.  ``at`` has mu, mu' and s.
+    """
     _, slope, s = at
     return np.asarray(Q.T @ ((w * slope * s)[:, None] * Q))
 
 
 def _scores(data: Data, Q: Floats, w: Floats, at: tuple[Floats, Floats, Floats]) -> Floats:
-    """Compute the score w_i s_i (y_i - mu_i) q_i of each record.  ``at`` has mu, mu' and s (module docstring)."""
+    """Compute the score of each record with respect to the coefficients of the columns of Q.
+
+    It is w_i s_i (y_i - mu_i) q_i in the module's docstring.  ``at`` has mu, mu' and s.
+    """
     mu, _, s = at
     return np.asarray((w * s * (data.y - mu))[:, None] * Q)
 

@@ -85,7 +85,7 @@ def replicated(replication: Replicates, w: Floats, quantity: Quantity, domain: C
 
 
 def by_the_line(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tuple[Floats, Floats] | None:
-    """Compute what the estimation of the poverty line adds to the linearized values of a poverty rate.
+    """Compute the contribution of the estimated poverty line to the linearized values of a poverty rate.
 
     Returns
     -------
@@ -161,7 +161,10 @@ def _estimate(quantity: Quantity, y: Floats, W: Floats, line: Floats) -> Floats:
 
 
 def _derivative(quantity: Quantity, y: Floats, w: Floats, estimate: float, line: Floats) -> Floats:
-    """Compute the derivatives u_k (module docstring) of the estimate by the weights, for sorted values y."""
+    """Compute the derivatives of the estimate with respect to the weights, for sorted values y.
+
+    They are u_k in the module's docstring.
+    """
     N, Y = w.sum(), w @ y
     if quantity.statistic == "variance":
         return np.asarray(((y - Y / N) ** 2 * y.size / np.float64(y.size - 1) - estimate) / N)

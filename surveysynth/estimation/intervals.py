@@ -68,7 +68,7 @@ class Interval:
         return np.maximum(low, 0.0), high
 
     def share_limits(self, combined: Combined, n: Floats, default: Method) -> tuple[Floats, Floats]:
-        """Return confidence limits of shares, by ``method`` or else by ``default``.
+        """Return lower and upper confidence limits of shares, by the method of these settings or else by ``default``.
 
         For a share p of n records with standard error s, let t and t_n-1 be the quantiles of the t distribution with
         the degrees of freedom of s and with n - 1, and n_eff = p (1 - p) / s^2:

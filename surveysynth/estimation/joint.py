@@ -369,7 +369,7 @@ def with_covariance(design: SurveyDesign, asked: Sequence[Quantity], cells: Part
 
 
 def _names(quantity: Quantity, every: Sequence[Quantity], cells: Partition) -> list[str]:
-    """Return names for the estimates of a quantity in all cells, which differ from the names for other quantities."""
+    """Return a name for the estimate of a quantity in each cell, different from the names for other quantities."""
     parts = [("statistic", quantity.statistic), ("outcome", quantity.outcome), ("category", quantity.category)]
     own = [value for name, value in parts if len({getattr(other, name) for other in every}) > 1]
     rows = cells.labels.itertuples(index=False, name=None)

@@ -24,7 +24,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
-    """What a prediction needs from a fit: the settings that turn new records into predictors X.
+    """The settings of a fit from which predictors X of new records are computed.
 
     The object contains no records of the design.  A fit has p coefficients.
 
@@ -190,7 +190,7 @@ def data_of(
     design: SurveyDesign, formula: str, outcome: Factor, names: list[str], family: Family, offset: str | None,
     missing: str,
 ) -> Data:  # fmt: skip
-    """Evaluate a formula and an offset on a design.
+    """Compute the outcome, predictors and offset of the records of a design.
 
     ``outcome`` is the outcome as :func:`parsed` returns it, and ``names`` are all columns of the formula and the
     offset.
@@ -247,7 +247,11 @@ def data_of(
 
 
 def _present(design: SurveyDesign, names: list[str], missing: str) -> Bools:
-    """Mark the records that have a value in every column.  Raise InputError if a value is missing under "fail"."""
+    """Return True for each record that has a value in every column ``names``, and enters the estimates, (n,).
+
+    A record enters if its weight, or its weight in some replicate, is not 0.  With ``missing="fail"``, raise InputError
+    if a value is missing.
+    """
     one_of(missing, ("fail", "drop"), "missing")
     present = design.entering
     for name in names:

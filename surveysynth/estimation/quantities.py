@@ -121,7 +121,7 @@ def check_quantities(
     poverty_line: float | None = None,
     **given: object,
 ) -> None:
-    """Raise InputError for a table that cannot be made whatever the values of the records are.
+    """Raise InputError for arguments from which no table can be made, whatever the values of the records are.
 
     Parameters
     ----------

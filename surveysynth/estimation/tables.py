@@ -295,7 +295,7 @@ class Estimand:
 
     @cached_property
     def _moments(self) -> CellMoments | None:
-        """Sums by cell, which serve all partitions, or None if the estimates do not follow from such sums."""
+        """Sums by stratum and cell, for all partitions, or None if the estimates do not follow from such sums."""
         cell_domain = self.partition.cell_domain
         if cell_domain is None or self.estimator != "onepass" or not RecordMoments.suit(self.design, self.quantity):
             return None
@@ -354,7 +354,7 @@ def _rows(
 
 
 def _every(estimands: Sequence[Estimand], partitions: Sequence[Partition], domains: int) -> Floats | None:
-    """Compute the estimates from R redrawn data sets: (R, domains).  Return None if R is 0."""
+    """Compute the estimates from R data sets redrawn with other privacy noise: (R, domains).  Return None if R is 0."""
     if not estimands:
         return None
     return np.array([each.alone(own, domains) for each, own in zip(estimands, partitions, strict=True)])
@@ -363,11 +363,11 @@ def _every(estimands: Sequence[Estimand], partitions: Sequence[Partition], domai
 def about_missing(
     designs: Sequence[SurveyDesign], by: Sequence[str], missing: str, inside: Sequence[Bools | None]
 ) -> dict[str, Any]:
-    """Return the attributes ``missing`` (the argument) and ``without`` of a table.
+    """Return the entries ``missing`` and ``without`` of a table's attributes, which tell about missing values.
 
-    ``without`` gives the number of records without a category, for each ``by`` column with such records.  If data sets
-    differ, the largest number is given.  A warning then gives the same numbers.  ``inside`` marks the records of each
-    data set that count, (n,), or is None for all records.
+    ``missing`` is the argument.  ``without`` gives the number of records without a category, for each ``by`` column
+    with such records.  If data sets differ, the largest number is given.  A warning then gives the same numbers.
+    ``inside`` marks the records of each data set that count, (n,), or is None for all records.
     """
     without = {}
     for name in by if missing != "fail" else ():
@@ -593,9 +593,10 @@ def with_empty_domains(
 
 
 def filtered(designs: Sequence[SurveyDesign], where: Where, again: Sequence[SurveyDesign] = ()) -> list[Bools | None]:
-    """Return marks (n,) of the records that meet a condition, for each of ``designs`` and then of ``again``.
+    """Return an array (n,) for each design, True for each record that meets a condition and enters the estimates.
 
-    If there is no condition, return None for each of them.
+    A record enters if its weight, or its weight in some replicate, is not 0.  The arrays of ``designs`` come before
+    those of ``again``.  Without a condition, return None for each design.
 
     Raises
     ------

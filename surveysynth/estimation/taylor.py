@@ -83,7 +83,7 @@ def linearize(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tup
 
 
 def sums(code: Codes, values: Floats, size: int) -> Floats:
-    """Sum the values with each of the codes 0 to ``size - 1``: (size,)."""
+    """Sum the values by code, for the codes 0 to ``size - 1``: (size,)."""
     return np.asarray(np.bincount(code, values, size), dtype=np.float64)
 
 
@@ -104,7 +104,7 @@ def multistage(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> 
 
 
 def _stages(design: SurveyDesign) -> Iterator[tuple[Stage, Floats]]:
-    """Yield each stage that adds to the variance, and the product of the sampling fractions above each stratum."""
+    """Yield each stage that adds to the variance, with the product of earlier sampling fractions for each stratum."""
     share = np.ones(design.stages[0].sampled.size)
     for stage in design.stages:
         yield stage, share

@@ -96,7 +96,7 @@ def covariance(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | Non
 
 
 def _covariance(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | None = None) -> Floats:
-    """Compute the covariance matrix of :func:`covariance` as if the weights were not calibrated."""
+    """Compute the covariance matrix of the sums of the columns of Z, as if the weights were not calibrated."""
     if design.pps == "hajek":
         return pps.hajek_matrix(design.stages[0].stratum, _pi(design), Z)
     if design.pps == "brewer":

@@ -48,13 +48,13 @@ class Test:
 
 
 def f_test(statistic: float, df: float, ddf: float, method: str) -> Test:
-    """Test by a statistic with an F distribution.  The p value is NaN if ``ddf`` is not positive."""
+    """Return the test of a statistic with an F distribution.  The p value is NaN if ``ddf`` is not positive."""
     p = float(fisher.sf(statistic, df, ddf)) if ddf > 0 else np.nan
     return Test(float(statistic), float(df), float(ddf), p, method)
 
 
 def wald(q: Floats, U: Floats, degf: float, noise: Floats | None = None) -> Test:
-    """Test by Wald's statistic that p quantities are 0, from estimates in m data sets.
+    """Test that p quantities are 0 by Wald's statistic, from estimates in m data sets.
 
     One data set with estimates q and covariance matrix U gives F = q' U^-1 q / p, with p and ``degf`` degrees of
     freedom (R's ``regTermTest``).  With m synthetic data sets,
@@ -105,7 +105,7 @@ def wald(q: Floats, U: Floats, degf: float, noise: Floats | None = None) -> Test
 
 
 def rao_scott(statistic: float, eigenvalues: Floats, ddf: float, method: str) -> Test:
-    """Test by a statistic that is distributed as a weighted sum of chi-squares (Rao and Scott).
+    """Return the test of a statistic that is distributed as a weighted sum of chi-squares (Rao and Scott).
 
     The distribution is sum_j lambda_j chi2_1, with the ``eigenvalues`` lambda_j estimated on ``ddf`` degrees of
     freedom.  The p value is the saddlepoint approximation to P(sum_j lambda_j chi2_1 - (statistic / ddf) chi2_ddf > 0)

@@ -112,7 +112,7 @@ class SystematicJoint(Joint):
 
 @dataclass(frozen=True)
 class EliminationJoint(Joint):
-    """Joint inclusion probabilities under Tille's elimination procedure, computed from its :class:`Path`."""
+    """Joint inclusion probabilities under Tille's elimination procedure."""
 
     path: Path
 

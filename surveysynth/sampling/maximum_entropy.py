@@ -161,7 +161,10 @@ def conditional_poisson(pi: ArrayLike) -> ConditionalPoisson:
 
 
 def _log_odds(pi: Floats, n: int) -> tuple[Floats, Floats, Complex]:
-    """Compute the log odds, t and W of :class:`ConditionalPoisson`, if n units are drawn and 0 < pi < 1 for all."""
+    """Compute the log odds of conditional Poisson selection of n units, given inclusion probabilities 0 < pi < 1.
+
+    Return the log odds, and t and W of :class:`ConditionalPoisson`.
+    """
     eta = np.log(pi) - np.log1p(-pi)
     x = np.arcsinh(eta / 2) / BIN
     first = np.floor(x.min())
@@ -189,10 +192,11 @@ def _log_odds(pi: Floats, n: int) -> tuple[Floats, Floats, Complex]:
 
 @nb.njit(cache=True)
 def _moments(pi: Floats, x: Floats, code: Positions, out: Floats) -> None:
-    """For each bin b and degree q, add the sum of pi (1 - pi) T_q(x) over the units of the bin to ``out[b, q]``.
+    """Add sums of Chebyshev polynomials, weighted by pi (1 - pi), over each bin of units to ``out`` (bins, degrees).
 
-    A bin is a set of units with similar pi, and T_q is the Chebyshev polynomial of degree q.  x, from -1 to 1, is the
-    position of a unit in its bin.  ``code`` is the bin of each unit, or -1 for a unit that is left out.
+    ``out[b, q]`` gets the sum of pi (1 - pi) T_q(x) over the units of bin b.  A bin is a set of units with similar pi,
+    and T_q is the Chebyshev polynomial of degree q.  x, from -1 to 1, is the position of a unit in its bin.  ``code``
+    is the bin of each unit, or -1 for a unit that is left out.
     """
     for i in range(pi.size):
         if code[i] >= 0:
@@ -205,7 +209,7 @@ def _moments(pi: Floats, x: Floats, code: Positions, out: Floats) -> None:
 
 @nb.njit(cache=True)
 def _add_polynomial(x: Floats, code: Positions, coefficients: Floats, out: Floats) -> None:
-    """For each unit i, add the value of a Chebyshev series at ``x[i]`` to ``out[i]`` (Clenshaw's recurrence).
+    """Add the value of a Chebyshev series at ``x[i]`` to ``out[i]``, for each unit i (Clenshaw's recurrence).
 
     The coefficients of the series are ``coefficients[code[i]]``.  Units with a negative code are left out.
     """
@@ -251,11 +255,12 @@ def _shift(eta: Floats, w: Floats, n: int, N: int) -> tuple[Floats, Floats, Comp
 
 @nb.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def _newton_step(a: Floats, b: Floats, rare: Floats, w: Floats, variance: Floats, error: Floats) -> Floats:
-    """Compute a step of Newton's method in :func:`_shift`: solve derivative x step = error by Gaussian elimination.
+    """Compute a step of Newton's method for the log odds of conditional Poisson selection (:func:`_shift`).
 
-    The derivative has the entries Cov(I_k, I_i) / Var(I_k), where I_k is 1 if unit k is selected and 0 otherwise.  The
-    covariance of different units is a_k'a_i - b_k'b_i - rare_k rare_i, where a_k and b_k are rows of ``a`` and ``b``,
-    and ``variance`` has the variances.  Loops are faster than BLAS, whose threads cost more time.
+    Gaussian elimination solves derivative x step = error.  The derivative has the entries Cov(I_k, I_i) / Var(I_k),
+    where I_k is 1 if unit k is selected and 0 otherwise.  The covariance of different units is a_k'a_i - b_k'b_i -
+    rare_k rare_i, where a_k and b_k are rows of ``a`` and ``b``, and ``variance`` has the variances.  Loops are faster
+    than BLAS, whose threads cost more time.
     """
     V, J = a.shape
     x = error.copy()
@@ -295,7 +300,7 @@ def _newton_step(a: Floats, b: Floats, rare: Floats, w: Floats, variance: Floats
 
 
 def _spectrum(p: Floats, q: Floats, w: Floats, n: int, N: int) -> tuple[Floats, Complex]:
-    """Compute the nodes t and the weights W of :class:`ConditionalPoisson`.
+    """Compute the nodes t and the weights W of the Fourier sums for conditional Poisson selection.
 
     The selection probability p_k = 1 - q_k represents w_k of the N units, and n units are drawn.
     """

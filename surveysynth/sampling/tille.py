@@ -121,7 +121,7 @@ class Path:
 
 
 def path(pi: Floats, n: int, units: Positions) -> Path:
-    """Compute the :class:`Path` of m selected units.
+    """Compute the course of the elimination for m selected units.
 
     Parameters
     ----------
@@ -142,11 +142,12 @@ def path(pi: Floats, n: int, units: Positions) -> Path:
 
 @nb.njit(cache=True)
 def _path(x: Floats, n: int) -> tuple[Positions, Floats, Floats, Floats]:
-    """Compute the arrays ``step``, ``gone``, ``before`` and ``among`` of :class:`Path` for all N units.
+    """Compute the course of the elimination for all N units.
 
-    The sizes x are in descending order.  In a step, each unit that was uncertain before is eliminated with the same
-    probability q, so that two such units both remain with probability 1 - 2 q.  If only one unit is uncertain after a
-    step, two such units never both remain.
+    Return the arrays ``step``, ``gone``, ``before`` and ``among`` of :class:`Path`.  The sizes x are in descending
+    order.  In a step, each unit that was uncertain before is eliminated with the same probability q, so that two such
+    units both remain with probability 1 - 2 q.  If only one unit is uncertain after a step, two such units never both
+    remain.
     """
     N = x.size
     step = np.zeros(N, dtype=np.intp)

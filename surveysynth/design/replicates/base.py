@@ -95,10 +95,10 @@ class Replicates(ABC):
         """Return the factors (n, stop - start) by which replicates ``start`` to ``stop - 1`` multiply the weights."""
 
     def multiplicand(self, weights: Floats) -> Floats:
-        """Return the array (n,) that gives the replicate weights if it is multiplied by the factors of a replicate.
+        """Return the weights (n,) by which factors of a replicate are multiplied to give its replicate weights.
 
-        It is ``weights``, the weights of the design, unless a file has replicate weights other than 0 for a record of
-        weight 0.  Such a record needs another number (:class:`.given.GivenReplicates`).
+        They are ``weights``, the weights of the design, unless a file has replicate weights other than 0 for a record
+        of weight 0.  Such a record needs another number (:class:`.given.GivenReplicates`).
         """
         return weights
 
@@ -177,7 +177,7 @@ class Replicates(ABC):
         return np.where(number > 0, np.where(counted, theta_r, 0.0).sum(axis=0) / np.maximum(number, 1), theta)
 
     def _scaled_up(self, exists: NDArray[np.bool_]) -> Floats:
-        """Return the factor by which a sum over the replicates with an estimate is multiplied.
+        """Return the factor that corrects a sum over replicates for the replicates without an estimate.
 
         The factor is (sum of all rscales) / (sum of the rscales of the replicates with an estimate), or NaN if no
         replicate has an estimate.

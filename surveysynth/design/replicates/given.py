@@ -49,9 +49,9 @@ class GivenReplicates(Replicates):
         return self._block(slice(start, stop), slice(None)).T / self._divisors[:, None]
 
     def multiplicand(self, weights: Floats) -> Floats:
-        """Return the array (n,) that gives the replicate weights if it is multiplied by the factors of a replicate.
+        """Return the weights (n,) by which factors of a replicate are multiplied to give its replicate weights.
 
-        It is ``weights``, the weights of the design, but 1 for a record of weight 0 that has another weight in some
+        They are ``weights``, the weights of the design, but 1 for a record of weight 0 that has another weight in some
         replicate.  The factors of this record are its replicate weights.
         """
         return np.where(self._alone, 1.0, weights) if self._alone.any() else weights
@@ -119,7 +119,7 @@ def given(
     mse: bool = True,
     combined: bool = True,
 ) -> GivenReplicates:
-    """Make replicates from columns of the file.
+    """Make replicate weights from columns of the file.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ def _rscales(rscales: ArrayLike | None, R: int) -> Floats:
 
 @nb.njit(cache=True)
 def _add_columns(z: Floats, domain: Codes, columns: Floats, out: Floats) -> None:
-    """For each column r and domain d, add the sum of ``z[i] * columns[r, i]`` over the records i of d to ``out[r, d]``.
+    """Add the sum of ``z[i] * columns[r, i]`` over the records i of each domain d to ``out[r, d]``, for each column r.
 
     ``domain`` (n,) has the domain of each record, or -1.
     """

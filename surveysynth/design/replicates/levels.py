@@ -69,7 +69,7 @@ class LevelReplicates(Replicates):
 
 @nb.njit(cache=True)
 def _add_levels(z: Floats, domain: Codes, unit: Codes, level: Levels, group: Codes, value: Floats, out: Floats) -> None:
-    """For each domain d and replicate r, add the sum of z_i (factor of record i in r) over d to ``out[d, r]``.
+    """Add the values z, multiplied by the factors of each replicate, to the sums by domain in ``out`` (domains, R).
 
     The factors are given by the attributes ``unit``, ``level``, ``group`` and ``value`` of :class:`LevelReplicates`.
     """

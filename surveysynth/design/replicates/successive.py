@@ -77,7 +77,7 @@ def _first_records(stage: Stage) -> Codes:
 
 
 def _rows(units: int, rows: int) -> Codes:
-    """Choose row a of the Hadamard matrix for each PSU, in the order of selection: (units,).
+    """Choose a row of the Hadamard matrix for each PSU, in the order of selection: (units,).
 
     ``units`` is the number of PSUs, and ``rows`` is the number of rows.  The row number increases by 1 from PSU to PSU
     until all rows are used, then by a larger step, and so on (modulo ``rows``; steps have no common factor with it).
