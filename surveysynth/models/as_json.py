@@ -23,7 +23,9 @@ CLASSES: dict[str, type] = {
 
 
 def as_json(value: Any) -> Any:
-    """Convert a model or a transform to numbers, strings, lists and dicts.  Fields marked as internal are left out.
+    """Convert a model, or a transform of an outcome, to numbers, strings, lists and dicts that JSON can store.
+
+    Fields that are marked as internal are not stored.
 
     Raises
     ------

@@ -47,7 +47,7 @@ class Complete(ABCMeta):
 
     @property
     def __signature__(cls) -> inspect.Signature:
-        """The signature of the constructor."""
+        """Signature of the constructor of the model class."""
         _, *own = inspect.signature(cls.__init__).parameters.values()  # type: ignore[misc]
         return inspect.Signature(own)
 
@@ -112,7 +112,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
 
     @property
     def numeric(self) -> tuple[str, ...]:
-        """The numeric outcomes."""
+        """Names of the numeric outcomes."""
         return tuple(outcome for outcome in self.outcomes if outcome not in self.categorical)
 
     @property
@@ -183,7 +183,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
 
     @abstractmethod
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """Draw one synthetic data set from one draw of the parameters.  The records have the order of the file.
+        """Draw one synthetic data set from one draw of the parameters, with the records in the order of the file.
 
         Parameters
         ----------
@@ -299,7 +299,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         return records  # type: ignore[return-value]
 
     def note_obstacles(self, design: SurveyDesign, clusters: Clusters, wrong: Obstacles) -> None:
-        """Collect the error messages with which :meth:`prepare` would refuse the file.
+        """Add to ``wrong`` the error messages with which :meth:`prepare` would refuse the file.
 
         This method is used after another check has failed, so that one message lists all errors.
 
@@ -455,7 +455,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         return np.where(np.isfinite(out), out, np.inf)
 
     def log_ratio(self, records: R, before: Floats, after: Floats, draws: Draws) -> Floats:
-        """Compute the change (S,) of the log pseudo likelihood if privacy weights ``before`` become ``after``.
+        """Compute the change of each draw's log pseudo likelihood from privacy weights ``before`` to ``after``.
 
         The log pseudo likelihood is sum_i alpha_i log p(record i | draw).
 
@@ -548,7 +548,7 @@ def present(design: SurveyDesign, outcome: str) -> Floats:
 
 
 def _blocks(key: Codes, S: int) -> Iterator[Codes]:
-    """Return the positions of the records in blocks of about ``BLOCK`` log densities (records times S draws).
+    """Return the record positions in blocks, each with about ``BLOCK`` log densities (records times ``S`` draws).
 
     ``key`` (n,) is the unit of each record.  All records of a unit are in the same block.
     """
@@ -599,11 +599,10 @@ class Boundable(Synthesizer[R]):
     def variance_factor(
         self, records: R, draws: Draws, positions: Sequence[int], bound: float, *, corrected: bool
     ) -> float | None:
-        """Return the factor by which variances of means that are estimated after a censored fit are too small.
+        """Return the true variance of a mean, divided by the variance estimated from synthetic files of a censored fit.
 
-        The variances are estimated from the synthetic files.  With ``corrected``, the files come from draws that
-        :meth:`uncensored` corrected.  ``positions`` are the released draws, and ``bound`` is the clamp.  None means
-        that the factor is unknown, which is the default.
+        With ``corrected``, the files come from draws that :meth:`uncensored` corrected.  ``positions`` are the released
+        draws, and ``bound`` is the clamp.  None means that the ratio is unknown, which is the default.
         """
         return None
 

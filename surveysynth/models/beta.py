@@ -73,9 +73,10 @@ STARTS = [(shift, stretch) for shift in (0.0, -1.0, 1.0) for stretch in (0.0, -1
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def _shapes(eta: Floats, lam: Floats, gamma: Floats) -> tuple[Floats, Floats, Floats]:
-    """Compute -log B(p, q), p - 1 and q - 1, each (G, S), for the shape parameters p and q.
+    """Compute -log B(p, q), p - 1 and q - 1 in the beta density, for each predictor row and each draw.
 
-    The arguments are ``eta`` = x b (G, S), ``lam`` = lambda (S,) and ``gamma`` = log Gamma(lambda) (S,).
+    p and q are the shape parameters, and each result is (G, S).  The arguments are ``eta`` = x b (G, S), ``lam`` =
+    lambda (S,) and ``gamma`` = log Gamma(lambda) (S,).
     """
     c, p, q = np.empty(eta.shape), np.empty(eta.shape), np.empty(eta.shape)
     for g in nb.prange(eta.shape[0]):
@@ -213,7 +214,9 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         return np.column_stack([np.log(y), np.log1p(-y)])
 
     def fit(self, records: Standardized, alpha: Floats, sampler: Sampler) -> Draws:
-        """Draw b and lambda from the alpha-weighted pseudo posterior (Hu, Williams & Savitsky 2025, section 2.1).
+        """Draw the coefficients b and the precision lambda from the alpha-weighted pseudo posterior.
+
+        Source: Hu, Williams & Savitsky 2025, section 2.1.
 
         Raises
         ------
@@ -227,7 +230,7 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         return _sample("beta", {"a": a, "s": s, "t": t}, records.X, centre, root, sampler)
 
     def censored(self, records: Standardized, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
-        """Draw b and lambda from the censored pseudo posterior.
+        """Draw the coefficients b and the precision lambda from the censored pseudo posterior.
 
         In this posterior, alpha_i log p(y_i) of each record is clamped to [-bound, bound] (Hu, Williams & Savitsky
         2025, eq. 3.6).
@@ -260,7 +263,7 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         )
 
     def log_ratio(self, records: Standardized, before: Floats, after: Floats, draws: Draws) -> Floats:
-        """Compute the change (S,) of the log pseudo likelihood if privacy weights ``before`` become ``after``."""
+        """Compute the change of each draw's log pseudo likelihood from privacy weights ``before`` to ``after``."""
         sums, out = _sums(records, after - before), np.zeros(draws.size)
         for block in blocks(np.arange(len(records.X)), 1, draws.size):
             c, p, q = _row_coefficients(records.X[block], draws)
@@ -297,7 +300,7 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
 
     @property
     def measure(self) -> str:  # type: ignore[override]  # of the bounds
-        """Scale of the density: the outcome as a share of the range between the bounds."""
+        """Name of the scale on which densities are computed: the outcome as a share of the range between the bounds."""
         low, high = self.bounds
         return f"share of the range from {low:g} to {high:g} (densities per unit of that share)"
 
@@ -324,13 +327,19 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
 
 
 def _sums(records: Standardized, alpha: Floats) -> Floats:
-    """Compute the sums (G, 3) of alpha, alpha log y and alpha log(1 - y) over the records of each predictor row."""
+    """Compute the sums of alpha, alpha log y and alpha log(1 - y) over the records of each predictor row.
+
+    The result is (G, 3).
+    """
     weighted = (alpha, alpha * records.y[:, 0], alpha * records.y[:, 1])
     return np.column_stack([np.bincount(records.row, w, len(records.X)) for w in weighted])
 
 
 def _row_coefficients(X: Floats, draws: Draws) -> tuple[Floats, Floats, Floats]:
-    """Compute -log B(p, q), p - 1 and q - 1, each (G, S), for each predictor row in X and each draw."""
+    """Compute -log B(p, q), p - 1 and q - 1 in the beta density, for each predictor row in ``X`` and each draw.
+
+    p and q are the shape parameters, and each result is (G, S).
+    """
     lam = draws.values["lambda"]
     c, p, q = _shapes(X @ draws.values["b"].T, lam, gammaln(lam))
     return c, p, q
@@ -346,9 +355,10 @@ def _shapes_at(X: Floats, theta: Floats) -> tuple[float, Floats, Floats]:
 
 
 def _with_prior(X: Floats, theta: Floats, log_likelihood: float, sums: Floats) -> tuple[float, Floats]:
-    """Add the log prior of theta to a log likelihood.  Return the log posterior density and its gradient in theta.
+    """Add the log prior of parameters ``theta`` to a log likelihood.  Return the log posterior and the gradient.
 
-    The gradient follows from ``sums`` (G, 3), the sums of :func:`_sums` over the records that are not clamped.
+    The gradient is with respect to theta and follows from ``sums`` (G, 3), the sums of :func:`_sums` over the records
+    that are not clamped.
     """
     b, (lam, phi, rest) = theta[:-1], _shapes_at(X, theta)
     a, s, t = sums.T
@@ -362,7 +372,7 @@ def _with_prior(X: Floats, theta: Floats, log_likelihood: float, sums: Floats) -
 
 
 def _collapsed(X: Floats, sums: Floats) -> LogDensity:
-    """Return a function of theta: the log density of the alpha-weighted pseudo posterior, and its gradient."""
+    """Return the function that computes the log pseudo posterior density of parameters theta, and its gradient."""
 
     @np.errstate(over="ignore", invalid="ignore")  # only far away from the posterior, where steps are refused
     def log_density(theta: Floats) -> tuple[float, Floats]:
@@ -375,7 +385,7 @@ def _collapsed(X: Floats, sums: Floats) -> LogDensity:
 
 
 def _censored(X: Floats, row: Codes, logs: Floats, alpha: Floats, count: Floats, bound: float) -> LogDensity:
-    """Return a function of theta: the log density of the censored pseudo posterior, and its gradient.
+    """Return the function that computes the log censored posterior density of parameters theta, and its gradient.
 
     Arguments are as for :func:`_clamp`.
     """
@@ -414,7 +424,7 @@ def _mode(X: Floats, sums: Floats) -> tuple[Floats, Floats]:
 
 
 def _approximation(log_density: LogDensity, centre: Floats, root: Floats, steps: int) -> tuple[Floats, Floats]:
-    """Return the centre and root of the normal approximation N(centre, root root') to a density of theta.
+    """Return the centre and root of the normal approximation N(centre, root root') to a density of parameters theta.
 
     The arguments ``centre`` and ``root`` are the start of an iteration of at most ``steps`` steps.  Each step computes
     the gradients of the log density at centre + root z and centre - root z, for several vectors z of length 1 or 2.

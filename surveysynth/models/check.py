@@ -178,7 +178,7 @@ def _carried(model: Synthesizer, records: Records, draws: Draws, sampler: Sample
 
 
 def _largest_difference(model: Synthesizer, records: Records, draws: Draws, alpha: Floats, sampler: Sampler) -> float:
-    """Return the largest difference, in standard errors, of parameter means between reweighted and new draws.
+    """Return the largest difference between parameter means of reweighted and of new draws, in standard errors.
 
     The two samples are ``draws``, made under privacy weights of 1 and reweighted to ``alpha``, and draws of a new fit
     under ``alpha``.

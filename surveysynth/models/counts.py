@@ -159,7 +159,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return y
 
     def fit(self, records: CountRecords, alpha: Floats, sampler: Sampler) -> Draws:
-        """Draw b, phi, and the parameters of a modelled weight from the alpha-weighted pseudo posterior.
+        """Draw the coefficients, the dispersion and the parameters of a modelled weight from the pseudo posterior.
 
         Raises
         ------
@@ -201,7 +201,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return np.where(np.isfinite(largest), largest, np.inf)[records.pair]
 
     def log_ratio(self, records: CountRecords, before: Floats, after: Floats, draws: Draws) -> Floats:
-        """Compute the change (S,) of the log pseudo likelihood if privacy weights ``before`` become ``after``."""
+        """Compute the change of each draw's log pseudo likelihood from privacy weights ``before`` to ``after``."""
         out = self._log_likelihood(records, after, draws) - self._log_likelihood(records, before, draws)
         if records.log_w is not None:
             out += weights_log_likelihood(_weight_statistics(records, records.log_w, after - before), draws)
@@ -393,7 +393,10 @@ def _phi(draws: Draws) -> Floats:
 
 
 def _log_p(records: CountRecords, pairs: Codes, draws: Draws) -> Floats:
-    """Compute the log probabilities (pairs, S) of the counts, for selected pairs of a predictor row and a count."""
+    """Compute the log probability of the count in every draw, for selected pairs of a predictor row and a count.
+
+    The result is (pairs, S).
+    """
     v, count = np.unique(records.count[pairs], return_inverse=True)
     here, row = np.unique(records.pair_row[pairs], return_inverse=True)
     phi = _phi(draws)
@@ -402,18 +405,19 @@ def _log_p(records: CountRecords, pairs: Codes, draws: Draws) -> Floats:
 
 
 def _count_alone(records: CountRecords, pairs: Codes, draws: Draws) -> tuple[Floats, Floats, Floats]:
-    """Return c, the log probability of the count, and p = q = 0, each (pairs, S), if no weight is modelled.
+    """Return the log probabilities of counts, and coefficients 0 of the log weight, if no weight is modelled.
 
-    These are the coefficients of :func:`_with_weight`.
+    The three arrays (pairs, S) are c, p and q of :func:`_with_weight`.
     """
     c = _log_p(records, pairs, draws)
     return c, np.zeros_like(c), np.zeros_like(c)
 
 
 def _with_weight(records: CountRecords, pairs: Codes, draws: Draws) -> tuple[Floats, Floats, Floats]:
-    """Return c, p and q, each (pairs, S), such that the log density of count and log weight w~ is c + p w~ + q w~^2.
+    """Return the coefficients of the log density of a count and a log weight, a quadratic function of the log weight.
 
-    ``pairs`` are numbers of pairs of a predictor row and a count.
+    The coefficients c, p and q, each (pairs, S), give the log density c + p w~ + q w~^2 at log weight w~.  ``pairs``
+    are numbers of pairs of a predictor row and a count.
     """
     coefficients, precision = draws.values["c"], draws.values["sigma"] ** -2
     mean = _weight_predictors(records)[pairs] @ coefficients.T

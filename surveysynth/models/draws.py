@@ -21,7 +21,7 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Streams:
-    """Three independent streams of random numbers.
+    """Three independent streams of random numbers: for posterior draws, synthetic values, and the order of records.
 
     The streams are separate, because somebody may reconstruct random numbers from the released synthetic values.  This
     must not reveal the random numbers that made the posterior draws, because epsilon holds only if these are secret.
@@ -80,9 +80,9 @@ class Sampler:
 
     @property
     def chain_of_draws(self) -> Codes:
-        """Number, from 0, of the chain of each draw, as an array (chains x draws,).
+        """Chain of each draw, numbered from 0.
 
-        The draws of a chain are consecutive.
+        The array is (chains x draws,).  The draws of a chain are consecutive.
         """
         return np.repeat(np.arange(self.chains), self.draws)
 

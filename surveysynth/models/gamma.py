@@ -72,7 +72,7 @@ class GammaRegression(OneOutcome[Standardized]):
 
     @property
     def measure(self) -> str:  # type: ignore[override]  # of the field outcome
-        """Scale of the density: the outcome in its own unit."""
+        """Name of the scale on which densities are computed: the outcome in its own unit."""
         return f"{self.outcome}, in its own unit"
 
     def check(self, records: Standardized) -> None:

@@ -137,7 +137,7 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
 
     @property
     def measure(self) -> str:  # type: ignore[override]  # of the field outcome
-        """Scale of the density: a probability, which has no unit."""
+        """Name of the scale on which densities are computed: a probability, which has no unit."""
         return f"{self.outcome}, a probability"
 
     def prepare(
@@ -256,7 +256,7 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
 
 
 def _whitening(records: CategoryRecords) -> Floats:
-    """Return the matrix Q (P, r) that whitens the predictors: W = X Q has W'W / n = I over the records."""
+    """Return the matrix Q that whitens the predictors: W = X Q has W'W / n = I over the records."""
     size = np.bincount(records.row, minlength=len(records.X)).astype(np.float64)
     values, vectors = np.linalg.eigh((records.X.T * (size / size.sum())) @ records.X)
     positive = values > 1e-10 * values[-1]

@@ -276,7 +276,7 @@ class Sequential(Synthesizer[SequentialRecords]):
                 raise InputError(f"elsewhere: {outcome!r} is {known}")
 
     def _rule(self, model: Synthesizer) -> str | None:
-        """Return the public condition that selects the records of a later model, or None if it has all records."""
+        """Return the public condition that selects the records of a later model.  None means all records."""
         return next((self.applies[outcome] for outcome in model.outcomes if outcome in self.applies), None)
 
     def _whom(self, model: Synthesizer, frame: pd.DataFrame) -> Bools:
@@ -438,7 +438,7 @@ class Sequential(Synthesizer[SequentialRecords]):
 
     @property
     def computed_from_file(self) -> list[str]:
-        """At most one sentence, on outcomes whose predictors are standardized with the confidential file."""
+        """At most one sentence, which names outcomes whose predictors are standardized with the confidential file."""
         outcomes = [o for model in self.models[1:] if isinstance(model, OneOutcome) for o in model.outcomes]
         return [SCALES.format(", ".join(outcomes))] if outcomes else []
 

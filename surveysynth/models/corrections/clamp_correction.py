@@ -49,7 +49,7 @@ FAR = 8.0  # the quadrature covers so many standard deviations
 
 
 def uncensored(L: Floats, bound: float) -> Floats:
-    """Correct draws of Sigma for the bias that the clamp of normal log densities causes.
+    """Correct draws of the residual covariance Sigma for the bias that the clamp of normal log densities causes.
 
     Parameters
     ----------
@@ -98,7 +98,10 @@ def _spread(L: Floats, bound: float) -> float:
     low, high = max(0.0, 2 * (h - bound)), 2 * (h + bound)
 
     def excess(log_k: float) -> float:
-        """Compute E[k D | low < k D < high] - dim for a chi-squared D.  It increases in k, and is 0 at the true k."""
+        """Compute the mean squared length of residuals that are not clamped, minus ``dim``, for a given ratio k.
+
+        This is E[k D | low < k D < high] - dim for a chi-squared D.  It increases in k, and is 0 at the true k.
+        """
         k = np.exp(log_k)
         if low / k > dim:  # in the upper tail, differences of survival functions keep more digits
             mass = [chi2.sf(low / k, d) - chi2.sf(high / k, d) for d in (dim, dim + 2)]
@@ -113,7 +116,7 @@ def _spread(L: Floats, bound: float) -> float:
 
 
 def uncensored_tilted(B: Floats, L: Floats, X: Floats, size: Floats, bound: float) -> tuple[Floats, Floats]:
-    """Correct draws of B and Sigma of the fully Bayes model FBP for the bias that the clamp causes.
+    """Correct draws of coefficients and residual covariances of the model FBP for the bias that the clamp causes.
 
     Parameters
     ----------
@@ -171,10 +174,10 @@ def _factor(S: Floats) -> Floats:
 
 
 def _rings(h: Floats, bound: float, a: Floats) -> tuple[Floats, Floats]:
-    """Return Q quadrature nodes (G, Q, 2) in each of G rings in the plane, and their weights (G, Q).
+    """Return quadrature nodes in each of G rings in the plane, and the weights of the nodes.
 
     Ring g contains the points r with 2(h_g - M) < |r - a|^2 < 2(h_g + M), where M is ``bound``.  The weight of a node
-    is the area that the node represents, divided by 2 pi.
+    is the area that the node represents, divided by 2 pi.  The nodes are (G, Q, 2), and the weights (G, Q).
     """
     farthest = FAR * 2 + np.linalg.norm(a)
     low = np.sqrt(np.maximum(2 * (h - bound), 0))

@@ -82,7 +82,7 @@ def correct(
     draws: int,
     rng: np.random.Generator,
 ) -> dict[str, Floats]:
-    """Correct each of m released draws of a count model for the bias that privacy weights cause.
+    """Correct each released draw of a count model for the bias that privacy weights cause.
 
     Parameters
     ----------
@@ -170,9 +170,10 @@ class _Theta:
         return log(self.a) if self.a > 0 else -inf
 
     def flat(self) -> Floats:
-        """Return the parameters as one array of coordinates, in the order b, u, c and log sigma.
+        """Return the parameters as one array, in the coordinates in which the equations are solved.
 
-        A Poisson model has no u.  If the survey weight is public, there are no c and log sigma.
+        The order is b, u, c and log sigma.  A Poisson model has no u.  If the survey weight is public, there are no c
+        and log sigma.
         """
         u = [log1p(self.a * self.mean)] if self.dispersed else []
         return np.concatenate([self.b, u, [] if self.sigma is None else [*np.asarray(self.c), log(self.sigma)]])
@@ -236,7 +237,7 @@ def _solved(draw: _Theta, start: Floats, rows: _Rows, H: Floats | None) -> tuple
 
 
 def _extent(x: Floats, draw: _Theta, rows: _Rows) -> float:
-    """Return the largest change that the step ``x`` of the coordinates makes in quantities of the count model.
+    """Return the size of the step ``x`` of the parameters: the largest change of a log mean or another quantity.
 
     The quantities are the log means, u, the mean log weights (relative to sigma) and log sigma.
     """
@@ -251,10 +252,10 @@ def _extent(x: Floats, draw: _Theta, rows: _Rows) -> float:
 
 
 def _residual(theta: _Theta, draw: _Theta, rows: _Rows) -> Floats:
-    """Compute the limit of the alpha-weighted estimate minus the draw, in the coordinates b, u, c and log sigma.
+    """Compute the limit of the alpha-weighted estimate minus the released draw, if ``theta`` is the truth.
 
-    The limit is computed under the assumption that ``theta`` is the truth.  The differences in b and u are first-order
-    approximations, which are 0 where the exact differences are 0.
+    The result is in the coordinates b, u, c and log sigma.  The differences in b and u are first-order approximations,
+    which are 0 where the exact differences are 0.
     """
     X, G = rows.X, len(rows.X)
     v, p = _counts_of_rows(np.exp(X @ theta.b), theta.phi)
@@ -362,11 +363,11 @@ def _log_means(variance: Floats, mu: Floats, a: float, normal: Floats) -> Floats
 
 
 def _directions(dim: int, draws: int) -> Floats:
-    """Return a few points (N, dim) over which a maximum is about as large as over ``draws`` draws from N(0, I).
+    """Return a few points at which a function has about the same maximum as over ``draws`` draws from N(0, I).
 
-    The points are 0 and points evenly spread on a sphere.  The radius makes the maximum exact for linear functions:
-    averaged over all directions, the largest projection of a point on a direction is the expected maximum of ``draws``
-    standard normal numbers.
+    The points (N, dim) are 0 and points evenly spread on a sphere.  The radius makes the maximum exact for linear
+    functions: averaged over all directions, the largest projection of a point on a direction is the expected maximum of
+    ``draws`` standard normal numbers.
     """
     way = np.array(list(product((-1.0, 0.0, 1.0), repeat=dim)))
     way = way[way.any(axis=1)]

@@ -68,7 +68,7 @@ class Weighting:
 
 @dataclass(frozen=True)
 class Bias:
-    """The bias that privacy weights cause in Sigma.
+    """The bias that privacy weights cause in the estimate of the residual covariance Sigma.
 
     Attributes
     ----------
@@ -80,12 +80,12 @@ class Bias:
     shrink: Floats
 
     def true_root(self, L: Floats) -> Floats:
-        """Return the Cholesky factor of the true Sigma whose alpha-weighted estimate tends to L L'."""
+        """Return the Cholesky factor of the true residual covariance whose alpha-weighted estimate tends to L L'."""
         return np.asarray(L @ np.linalg.inv(self.shrink))
 
     @property
     def can_be_undone(self) -> bool:
-        """True if the draw can be corrected: ``shrink`` is finite, and its diagonal elements exceed ``WORST``."""
+        """True if draws can be corrected for this bias: ``shrink`` is finite, with diagonal elements over ``WORST``."""
         return bool(np.isfinite(self.shrink).all() and self.shrink.diagonal().min(initial=np.inf) > WORST)
 
 
@@ -93,7 +93,7 @@ SomeBias = TypeVar("SomeBias", bound=Bias)
 
 
 def fixed_point(step: Callable[[SomeBias], tuple[SomeBias, float]], start: SomeBias) -> SomeBias:
-    """Find the bias of the estimates if the corrected draw is the truth, by iterating ``step`` until it is constant.
+    """Find the bias of the estimates if the corrected draw is the truth.  Repeat ``step`` until the bias converges.
 
     Parameters
     ----------
@@ -119,9 +119,9 @@ def fixed_point(step: Callable[[SomeBias], tuple[SomeBias, float]], start: SomeB
 
 
 def sigma_roots(df: float, D: int, draws: int, rng: np.random.Generator) -> Floats:
-    """Simulate posterior draws of Sigma (D, D) for true Sigma = I, and return their Cholesky factors (draws, D, D).
+    """Simulate posterior draws of a residual covariance whose true value is I, and return the Cholesky factors.
 
-    The posterior is inverse-Wishart with ``df`` degrees of freedom.
+    The factors are (draws, D, D).  The posterior is inverse-Wishart with ``df`` degrees of freedom.
     """
     if D == 0:
         return np.empty((draws, 0, 0))
@@ -130,10 +130,10 @@ def sigma_roots(df: float, D: int, draws: int, rng: np.random.Generator) -> Floa
 
 
 def posterior_root(R: Floats) -> Floats:
-    """Return a root (columns, rank) of the covariance (R'R)^-1 of coefficients, given ``R`` (rank, columns).
+    """Return a root of the covariance (R'R)^-1 of regression coefficients.
 
-    Draws of coefficients are made from standard normal numbers with this root.  It depends only on R'R, and so not on
-    the order of the predictor rows.
+    ``R`` is (rank, columns), and the root (columns, rank).  Draws of coefficients are made from standard normal numbers
+    with this root.  It depends only on R'R, and so not on the order of the predictor rows.
     """
     triangle = np.linalg.qr(R)[1]
     return np.asarray(np.linalg.pinv(triangle * np.where(triangle.diagonal() < 0, -1, 1)[:, None]))

@@ -53,7 +53,7 @@ NOBODY = 1e-6  # least expected number of records in a predictor row: too few to
 def correct(
     B: Floats, L: Floats, X: Floats, size: Floats, weighting: Weighting, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Correct m released draws of a normal regression for the bias that privacy weights cause.
+    """Correct released draws of a normal regression for the bias that privacy weights cause.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def correct(
 def correct_with_shares(
     B: Floats, L: Floats, shares: Shares, X: Floats, size: Floats, weighting: Weighting, rng: np.random.Generator
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Correct m released draws of a normal regression and of shares of categories for the bias of privacy weights.
+    """Correct released draws of a normal regression and of category shares for the bias that privacy weights cause.
 
     If the corrected B, Sigma and shares are the truth, the alpha-weighted estimates tend to the released draw.
 
@@ -201,7 +201,10 @@ class _Limit:
 
     @cached_property
     def row(self) -> Codes:
-        """Position (N Q,) of the pair in each combination of one of N pairs and one of Q nodes.  Nodes vary fastest."""
+        """Position of the pair in each combination of a pair (PSU, pattern, category) and a quadrature node.
+
+        The array is (N Q,).  Nodes vary fastest.
+        """
         return np.repeat(np.arange(len(self.pairs.X)), len(self.z))
 
     def __call__(self, theta: _Theta) -> _Limits:
@@ -218,10 +221,10 @@ class _Limit:
         return _Limits(np.linalg.pinv(R) @ Z0, S0 / fitted.A, kept, slope)
 
     def _risks(self, theta: _Theta, p: Floats, e: Floats) -> Floats:
-        """Compute the risk of a record for each pair and node (N Q,), if the parameters ``theta`` are the truth.
+        """Compute the risk of a record at each pair (PSU, pattern, category) and node, if ``theta`` is the truth.
 
-        The risk is the largest |log density| over S draws of the unweighted posterior.  ``p`` (N,) are the shares of
-        the pairs, and ``e`` (Q, D) the residuals of the nodes.
+        The risk is the largest |log density| over S draws of the unweighted posterior.  The result is (N Q,).  ``p``
+        (N,) are the shares of the pairs, and ``e`` (Q, D) the residuals of the nodes.
         """
         X, row, fit = self.pairs.X, self.row, _unweighted_fit(self.pairs, p)
         E = fit.root @ self.noise[:, : fit.root.shape[1]] @ self.Sigma_roots.transpose(0, 2, 1)
@@ -241,7 +244,7 @@ class _Limit:
         )
 
     def _log_shares(self, p: Floats, error: Floats, i: Codes) -> Floats:
-        """Draw S log shares from the posterior for each of the given combinations of a pair and a node.
+        """Draw log shares from the posterior for given combinations of a pair (PSU, pattern, category) and a node.
 
         ``i`` are the numbers of the combinations (0 to N Q - 1).  The result is (len(i), S).  ``p`` (N,) are the true
         shares, and ``error`` (N,) the posterior standard deviations of effects of PSUs.
@@ -253,7 +256,7 @@ class _Limit:
 
 @dataclass(frozen=True)
 class _UnweightedFit:
-    """Leverages, and a root of the inverse of C0, of a least-squares fit in which all privacy weights are 1.
+    """Leverages, and a root of (X'X)^-1, of a least-squares fit in which all privacy weights are 1.
 
     ``root`` is a root of C0^-1, the inverse of the sum of x x' over records.  For a record of each pair, ``leverage``
     (N,) is its leverage if its category is not known.  If the category is known, 1 - p more records are expected in
@@ -305,7 +308,7 @@ class _FitBias(Bias):
         return _Theta(draw.B - self.shift, self.true_root(draw.L), self.log_p, draw.b / steeper, draw.sigma / steeper)
 
     def with_fit(self, limits: _Limits, L: Floats) -> _FitBias:
-        """Return a copy of the bias, in which the bias of B and Sigma is computed from ``limits``.
+        """Return a copy of the bias, with the bias of coefficients and residual covariance computed from ``limits``.
 
         ``limits`` are the limits of the alpha-weighted estimates if Sigma = L L' is true.
         """
@@ -328,7 +331,7 @@ class _FitBias(Bias):
 
 
 def _step(limit: _Limit, draw: _Theta, before: _FitBias) -> tuple[_FitBias, float]:
-    """Compute the next bias in the search for the bias of a draw, from the bias ``before`` of the last step.
+    """Make one step of the search for the bias of a draw: compute the next bias from the bias ``before``.
 
     The draw, corrected by ``before``, is taken as the truth.  Returns the bias of the alpha-weighted estimates under
     this truth, and its distance from ``before``.

@@ -93,7 +93,7 @@ class ClusteredFile:
 def correct_with_effects(
     B: Floats, L: Floats, tau: Floats, file: ClusteredFile, weighting: Weighting, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Correct m released draws of covariances within and between PSUs for the bias that privacy weights cause.
+    """Correct released draws of covariances within and between PSUs for the bias that privacy weights cause.
 
     The covariances are Sigma within PSUs, and T of the effects of PSUs.  If the corrected covariances are the truth,
     the alpha-weighted estimates tend to the released draw.  Coefficients need no correction, as the risk in the model
@@ -135,7 +135,11 @@ def correct_with_effects(
 
 @dataclass(frozen=True)
 class _Draw:
-    """A released draw: coefficients B (K, D), Cholesky factor L (D, D) of Sigma, and variance ratios tau (D,)."""
+    """A released draw of coefficients, residual covariance, and variances between PSUs relative to residual variances.
+
+    ``B`` (K, D) are the coefficients, ``L`` (D, D) is the Cholesky factor of the residual covariance Sigma, and ``tau``
+    (D,) are the variance ratios.
+    """
 
     B: Floats
     L: Floats
@@ -159,7 +163,7 @@ class _CovarianceBias(Bias):
 
 
 def _step(limit: _Limit, draw: _Draw, before: _CovarianceBias) -> tuple[_CovarianceBias, float]:
-    """Compute the next bias in the search for the bias of a draw, from the bias ``before`` of the last step.
+    """Make one step of the search for the bias of a draw: compute the next bias from the bias ``before``.
 
     The draw, corrected by ``before``, is taken as the truth.  Returns the bias of the alpha-weighted estimates under
     this truth, and its distance from ``before``.
@@ -229,9 +233,9 @@ class _Limit:
 
     @staticmethod
     def around(tau: Floats, file: ClusteredFile, weighting: Weighting, rng: np.random.Generator) -> _Limit:
-        """Make the function that computes limits of alpha-weighted estimates, for variance ratios near ``tau`` (D,).
+        """Make the function that computes limits of estimates, near variance ratios ``tau`` (between over within PSUs).
 
-        A variance ratio is the variance between PSUs divided by the residual variance.
+        ``tau`` (D,) are the variances between PSUs divided by the residual variances.
         """
         D, S = len(tau), weighting.draws
         sim = _Simulated.drawn(file, D, rng)
@@ -242,9 +246,10 @@ class _Limit:
         return _Limit(file, sim, weighting, roots, rng.standard_normal((S, file.X.shape[1], D)))
 
     def __call__(self, B: Floats, L: Floats, ratio: Floats, tau: Floats) -> tuple[Floats, Floats]:
-        """Compute the limit of the estimate of Sigma, and the deficit by which the estimate of T is too small.
+        """Compute the limit of the estimated covariance within PSUs, and the deficit of the one estimated between PSUs.
 
-        Both are (D, D) and in units of L: the limit is L Sigma_lim L', and T is too small by L deficit L'.
+        Both are (D, D) and in units of L: the limit is L Sigma_lim L', and the estimate of the covariance T between
+        PSUs is too small by L deficit L'.
 
         Parameters
         ----------
@@ -273,7 +278,7 @@ class _Limit:
         return Sigma_lim, (information * deficit).sum(axis=0) / information.sum(axis=0)
 
     def _weights(self, B: Floats, L: Floats, ratio: Floats) -> Floats:
-        """Compute the privacy weights alpha (units,) of the simulated units of privacy, if the arguments are the truth.
+        """Compute the privacy weights of the simulated units of privacy, if the arguments are the true parameters.
 
         ``B`` (K, D) are the coefficients, ``L`` (D, D) is the Cholesky factor of Sigma, and ``ratio`` (D,) are the
         ratios of the variances between PSUs to the residual variances.

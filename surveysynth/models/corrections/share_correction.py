@@ -88,7 +88,9 @@ class Tilts:
 
 @dataclass(frozen=True)
 class Pairs:
-    """The N = R P K combinations of a PSU, a public pattern and a category ("pairs").  Categories vary fastest.
+    """The combinations of a PSU, a public pattern and a category, called pairs.  Categories vary fastest.
+
+    There are N = R P K pairs.
 
     Attributes
     ----------
@@ -113,44 +115,53 @@ class Pairs:
 
     @cached_property
     def records(self) -> Floats:
-        """Number of records (N,) with the PSU and the pattern of each pair, over all categories."""
+        """Number of records, in any category, with the PSU and the pattern of each pair (PSU, pattern, category)."""
         return np.repeat(self.size, self.K)
 
     @cached_property
     def records_in_cell(self) -> Floats:
-        """Number of records (N,) in the public cell of each pair."""
+        """Number of records in the public cell that contains the pattern of each pair (PSU, pattern, category)."""
         return np.repeat(self.cell_size[self.cell], self.K)
 
     @cached_property
     def cell_and_category(self) -> Codes:
-        """Cell and category (N,) of each pair, as one number from 0 to C K - 1."""
+        """Public cell and category of each pair (PSU, pattern, category), as one number.
+
+        The numbers (N,) run from 0 to C K - 1.
+        """
         return np.asarray((self.cell[:, None] * self.K + np.arange(self.K)).ravel())
 
     def psu_effects(self, b: Floats) -> Floats:
-        """Return the effect (N,) of each pair's PSU on the pair's category, from the effects ``b`` (R, K)."""
+        """Return, for each pair (PSU, pattern, category), the effect of the PSU on the category.
+
+        ``b`` (R, K) are the effects of R PSUs on K categories, and the result is (N,).
+        """
         return np.repeat(b, len(self.cell) // len(b), axis=0).ravel()
 
     def shares(self, log_p: Floats, b: Floats) -> Floats:
-        """Compute the share (N,) of each pair's category in its cell and PSU.
+        """Compute, for each pair (PSU, pattern, category), the share of the category in the PSU and the pattern's cell.
 
-        ``log_p`` (C, K) are the log shares in the cells, and ``b`` (N,) the effects of PSUs on log shares.
+        The result is (N,).  ``log_p`` (C, K) are the log shares in the cells, and ``b`` (N,) the effects of PSUs on log
+        shares.
         """
         return np.asarray(np.exp(normalized(log_p[self.cell] + b.reshape(-1, self.K))).ravel())
 
     def tilt_errors(self, p: Floats, sigma: float) -> Floats:
-        """Approximate the posterior standard deviation (N,) of the effect of each pair's PSU on log odds.
+        """Approximate, for each pair (PSU, pattern, category), the posterior standard deviation of the PSU's effect.
 
-        ``p`` (N,) are the shares of the categories, and ``sigma`` is the standard deviation of the effects.
+        The effect is on the log odds of the category, and the result is (N,).  ``p`` (N,) are the shares of the
+        categories, and ``sigma`` is the standard deviation of the effects.
         """
         n_c = np.repeat(self.psu_size, self.K)
         return np.asarray(sigma / np.sqrt(1 + sigma**2 * n_c * p * (1 - p)))
 
     def kept(self, E_alpha: Floats, p: Floats, b: Floats) -> tuple[Floats, float]:
-        """Average the expected privacy weights ``E_alpha`` (N,) of the pairs within each cell and category.
+        """Return mean privacy weights by cell and category, and the slope of log privacy weights on effects of PSUs.
 
-        Returns the averages (C, K), and the slope of log E_alpha on the effects ``b`` (N,) of PSUs.  If all effects are
-        0, the slope is 0.  Otherwise a weighted regression of log E_alpha on b gives the averages and the slope.  Its
-        weights are the number of records times p (1 - p), where ``p`` (N,) are the shares of the pairs.
+        ``E_alpha`` (N,) are the expected privacy weights of the pairs, and ``b`` (N,) the effects of PSUs.  The means
+        are (C, K).  If all effects are 0, the slope is 0.  Otherwise a weighted regression of log E_alpha on b gives
+        the means and the slope.  Its weights are the number of records times p (1 - p), where ``p`` (N,) are the shares
+        of the pairs.
         """
         pair, shape = self.cell_and_category, (len(self.cell_size), self.K)
         pairs = shape[0] * shape[1]
@@ -214,7 +225,9 @@ class ShareNoise:
         return ShareNoise(z, log_u, rng.standard_normal(draws) if tilted else None)
 
     def log_shares(self, p: Floats, n: Floats, K: int, error: Floats) -> Floats:
-        """Make S posterior draws (pairs, S) of log shares, which have Beta distributions.
+        """Make S posterior draws of each log share from the random numbers.  Shares have Beta distributions.
+
+        The result is (pairs, S).
 
         Parameters
         ----------
@@ -233,10 +246,11 @@ class ShareNoise:
 
 
 def _log_gamma(shape: Floats, z: Floats, log_u: Floats) -> Floats:
-    """Compute logarithms (shapes, S) of gamma variates, S for each ``shape`` (shapes,).
+    """Compute the logarithms of S gamma variates for each value of the ``shape`` parameter.
 
-    They are made from S standard normal numbers ``z`` and S logarithms ``log_u`` of uniform numbers U: Gamma(a) has the
-    distribution of Gamma(a + 1) U^(1/a).  Gamma(a + 1) is approximated after Wilson & Hilferty (1931).
+    The result is (shapes, S).  The variates are made from S standard normal numbers ``z`` and S logarithms ``log_u`` of
+    uniform numbers U: Gamma(a) has the distribution of Gamma(a + 1) U^(1/a).  Gamma(a + 1) is approximated after Wilson
+    & Hilferty (1931).
     """
     c = shape[:, None] + 1
     cube_root = np.maximum(1 - 1 / (9 * c) + z / (3 * np.sqrt(c)), 0.01)

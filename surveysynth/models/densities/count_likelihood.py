@@ -37,16 +37,20 @@ ROUNDS, STEPS = 30, 100  # largest numbers of alternating steps, and of Newton s
 
 @nb.njit(cache=True, error_model="numpy")
 def _stirling(x: float) -> float:
-    """Compute log Gamma(x) minus Stirling's approximation (x - 1/2) log x - x + log(2 pi) / 2, for large x."""
+    """Compute, for large x, log Gamma(x) minus Stirling's approximation of it.
+
+    The approximation is (x - 1/2) log x - x + log(2 pi) / 2.
+    """
     w = 1 / (x * x)
     return (1 - w * (1 / 30 - w * (1 / 105 - w / 140))) / (12 * x)
 
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def rises(v: Floats, phi: Floats) -> Floats:
-    """Compute log Gamma(v + phi) - log Gamma(phi) - v log phi (V, S), for V counts and S dispersions ``phi``.
+    """Compute log Gamma(v + phi) - log Gamma(phi) - v log phi for each count ``v`` and each dispersion ``phi``.
 
-    This is the term rise(v) of negative binomial log probabilities.  For infinite phi (Poisson), it is 0.
+    The result is (V, S).  This is the term rise(v) of negative binomial log probabilities.  For infinite phi (Poisson),
+    it is 0.
     """
     out = np.zeros((v.size, phi.size))
     phi_terms = np.empty((2, phi.size))
@@ -65,10 +69,10 @@ def rises(v: Floats, phi: Floats) -> Floats:
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def slopes(eta: Floats, phi: Floats) -> tuple[Floats, Floats]:
-    """Compute log mu - r and phi r, each (G, S), where r = log(1 + mu / phi), from the log means ``eta`` = log mu.
+    """Compute log mu - r and phi r, where r = log(1 + mu / phi), for each log mean ``eta`` = log mu.
 
-    These are terms of negative binomial log probabilities.  ``eta`` is (G, S), and ``phi`` (S,) are the dispersions.
-    For infinite phi (Poisson), the terms are log mu and mu.
+    These are terms of negative binomial log probabilities, each (G, S).  ``eta`` is (G, S), and ``phi`` (S,) are the
+    dispersions.  For infinite phi (Poisson), the terms are log mu and mu.
     """
     slope, spent = np.empty(eta.shape), np.empty(eta.shape)
     for g in nb.prange(eta.shape[0]):
@@ -84,10 +88,10 @@ def slopes(eta: Floats, phi: Floats) -> tuple[Floats, Floats]:
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def pair_log_densities(count: Codes, row: Codes, v: Floats, rise: Floats, slope: Floats, spent: Floats) -> Floats:
-    """Compute the log probabilities (P, S), without the term -log v!, of P pairs of a count v and a predictor row.
+    """Compute log probabilities, without the term -log v!, of pairs of a count v and a predictor row in each draw.
 
-    Pair i has the count ``v[count[i]]`` and the predictor row ``row[i]``.  ``rise`` comes from :func:`rises`, and
-    ``slope`` and ``spent`` are the two arrays from :func:`slopes`.
+    The result is (P, S) for P pairs.  Pair i has the count ``v[count[i]]`` and the predictor row ``row[i]``.  ``rise``
+    comes from :func:`rises`, and ``slope`` and ``spent`` are the two arrays from :func:`slopes`.
     """
     out = np.empty((count.size, rise.shape[1]))
     for i in nb.prange(count.size):

@@ -37,7 +37,7 @@ def _bounds(
     draws: Codes, count: int, kept: Codes, middle: Floats, h: Floats, base: float, mean: Floats, W: Floats,
     square: Floats, const: Floats, at: Floats, slope: Floats,
 ) -> int:  # fmt: skip
-    """Find the draws that may give the largest |log density| of a record in a box of outcomes.
+    """Find the draws that may give the largest |log density| of a record whose outcomes lie in a given box.
 
     Writes these draws to ``kept``, and returns their number.  Only the first ``count`` elements of ``draws`` are
     examined.  ``middle`` and ``h`` (D,) are the centre and the half-widths of the box.  ``base`` is the maximum over

@@ -14,7 +14,7 @@ POINTS = 21  # number of points between two modes at which the density is comput
 
 
 def only_mode(log_probability: Sequence[float], bound: float, separated: Callable[[int, int], bool]) -> int:
-    """Return the position of the most probable mode.  Raise ModelError if chains from there miss another mode.
+    """Return the position of the most probable mode.  Raise ModelError if Markov chains from it miss another mode.
 
     Every other mode must be negligible, or Markov chains must be able to cross between it and the most probable mode.
     The clamp limits the weighted log density alpha_i log p_i of every record to [-M, M].  Therefore the log odds of two

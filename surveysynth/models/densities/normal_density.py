@@ -143,12 +143,12 @@ def _add_effect(
     twice: Floats, spread: Floats, first: Floats, second: Floats, n: int, alpha: float, a: float, S: Floats,
     tau: Floats, s0: int, width: int,
 ) -> None:  # fmt: skip
-    """Change ``twice``, twice the log density of n records, so that the effect u of their PSU is integrated out.
+    """Integrate the effect of a PSU out of ``twice``, which holds twice the log density of n records of the PSU.
 
-    These n records belong to one unit and one PSU.  The module's docstring has the formula.  ``first`` and ``second``
-    (D, draws of a tile) are the sums of the whitened residuals r and of r^2 over the n records.  ``alpha`` is the
-    privacy weight of the unit.  ``a`` and ``S`` (D, draws) are the sums of alpha and of alpha r over the whole PSU.
-    ``spread`` is work space.
+    ``twice`` is changed in place.  The n records belong to one unit and one PSU.  The module's docstring has the
+    formula.  ``first`` and ``second`` (D, draws of a tile) are the sums of the whitened residuals r and of r^2 over the
+    n records.  ``alpha`` is the privacy weight of the unit.  ``a`` and ``S`` (D, draws) are the sums of alpha and of
+    alpha r over the whole PSU.  ``spread`` is work space.
     """
     spread[:] = 1.0
     for d in range(len(first)):
@@ -261,9 +261,9 @@ class PSUs:
     parent: Codes | None
 
     def sums(self, psus: Codes, whitened: Floats, W: Floats, effects: Effects | None) -> Floats:
-        """Compute, for selected PSUs and every draw, the sums (PSUs, D, S) of alpha r over the records of the PSU.
+        """Compute, for selected PSUs and every draw, alpha-weighted sums of whitened residuals over a PSU's records.
 
-        r is the whitened residual.  ``whitened`` (K, D, S) is B L^-T, and ``W`` (D, D, S) is L^-1.
+        The sums are (PSUs, D, S).  ``whitened`` (K, D, S) is B L^-T, and ``W`` (D, D, S) is L^-1.
         """
         out = np.einsum("pk,dks->pds", self.t[psus], W) - np.tensordot(self.s[psus], whitened, axes=1)
         if effects is not None and self.parent is not None:
@@ -323,7 +323,10 @@ def _inverses(L: Floats) -> Floats:
 
 
 def _whitened(u: Floats, W: Floats) -> Floats:
-    """Multiply the effects ``u`` (S, C, D) of C groups by ``W`` = L^-1 (D, D, S) in every draw.  Returns (C, D, S)."""
+    """Multiply the effects ``u`` of groups by ``W`` = L^-1, the inverse of a Cholesky factor, in every draw.
+
+    ``u`` is (S, C, D) for C groups, ``W`` is (D, D, S), and the result (C, D, S).
+    """
     by_draw = np.ascontiguousarray(u.transpose(1, 2, 0))
     out = np.zeros(by_draw.shape)
     for d in range(len(W)):

@@ -54,10 +54,10 @@ def _max_abs_sum(t: Floats, start: Codes, row: Codes, c: Floats, p: Floats, q: F
 
 
 def max_abs_log_density(t: Floats, row: Codes, coefficients: RowCoefficients, S: int, unit: Codes | None) -> Floats:
-    """Compute, for each record, the largest |log density| (n,) over all draws, if log p = c + p t_1 + q t_2.
+    """Compute each record's largest |log density| over all draws, if log densities are linear in two statistics.
 
-    With ``unit``, log p is first summed over the records of each unit, and the result is (U,).  The memory needed is
-    proportional to n and does not depend on S.
+    The log density is log p = c + p t_1 + q t_2.  The result is (n,).  With ``unit``, log p is first summed over the
+    records of each unit, and the result is (U,).  The memory needed is proportional to n and does not depend on S.
 
     Parameters
     ----------

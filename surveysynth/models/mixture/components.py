@@ -52,7 +52,7 @@ class Between:
 
     @cached_property
     def _ends(self) -> tuple[NDArray[np.bool_], Floats, Floats]:
-        """Flags of mirrored distributions, and log probabilities below the lower and below the upper limit.
+        """Flags that mark mirrored distributions, and log probabilities of values below the lower and the upper limit.
 
         Each of the three arrays is (G, K).  A distribution is mirrored at its mean if its lower limit is above its
         mean, so that small probabilities lose no digits.
@@ -85,10 +85,11 @@ def drawn(p: Floats, row: Codes, rng: np.random.Generator) -> Codes:
 
 
 def responsibilities(values: dict[str, Floats], mean: Floats, y: Floats, extra: Floats | float = 0.0) -> Floats:
-    """Return the probabilities (n, K) that a record belongs to a component, given its outcome in ``y`` (n,).
+    """Return the probability that each record belongs to each component, given the outcomes ``y`` of the records.
 
-    ``values`` is one draw of the parameters, and ``mean`` (n, K) are the means of y in each component.  ``extra`` is
-    added to the log densities of y; it can be the log density (n, K) of the survey weight in each component.
+    The result is (n, K).  ``values`` is one draw of the parameters, and ``mean`` (n, K) are the means of y in each
+    component.  ``extra`` is added to the log densities of y; it can be the log density (n, K) of the survey weight in
+    each component.
     """
     with np.errstate(divide="ignore"):
         logs = np.log(values["share"]) - np.log(values["sd"]) - 0.5 * ((y[:, None] - mean) / values["sd"]) ** 2 + extra

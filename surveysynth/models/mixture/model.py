@@ -190,7 +190,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
 
     @property
     def measure(self) -> str:  # type: ignore[override]  # of the transform
-        """Scale of the density, as the report prints it."""
+        """Name of the scale on which densities are computed, for the report."""
         return self._scale.describe()
 
     @property
@@ -310,7 +310,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         )  # fmt: skip
 
     def _records(self, records: MixtureRecords, alpha: Floats, clamp: float) -> KernelRecords:
-        """Return the records in the form that the sampler needs.  Records with alpha = 0 are left out."""
+        """Return the records with alpha > 0, in the form that the sampler needs."""
         order = np.argsort(records.row, kind="stable")
         order = order[alpha[order] > 0]
         kept, zeros = order[~records.zero[order]], order[records.zero[order]]
@@ -351,11 +351,11 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         return out
 
     def _distribution(self, records: MixtureRecords, draws: Draws, selected: Codes) -> Floats:
-        """Return expected statistics of the synthetic data under each selected draw: (draws, statistics).
+        """Return expected statistics of the synthetic data under each selected draw.
 
-        The statistics are, in this order: for each of several quantiles of the file's outcomes other than 0, the share
-        of synthetic outcomes that are not 0 and below this quantile; the share of zeros, if zeros are modelled; the
-        mean log weight, if the weight is modelled.
+        The result is (draws, statistics).  The statistics are, in this order: for each of several quantiles of the
+        file's outcomes other than 0, the share of synthetic outcomes that are not 0 and below this quantile; the share
+        of zeros, if zeros are modelled; the mean log weight, if the weight is modelled.
         """
         size = np.bincount(records.row, minlength=len(records.X)) / len(records.row)
         points = np.quantile(records.y[~records.zero], QUANTILES)
@@ -420,7 +420,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         return np.where(np.isfinite(out), out, np.inf)
 
     def log_ratio(self, records: MixtureRecords, before: Floats, after: Floats, draws: Draws) -> Floats:
-        """Return the change (S,) of the log pseudo likelihood if privacy weights ``before`` become ``after``."""
+        """Return the change of each draw's log pseudo likelihood from privacy weights ``before`` to ``after``."""
         out = np.zeros(draws.size)
         for block in blocks(np.arange(len(records.y)), 1, draws.size):
             here = block[after[block] != before[block]]

@@ -48,9 +48,10 @@ DEGREES = 3.0  # degrees of freedom of the half-t priors of scales (eq. 5-6)
 
 @compiled
 def _normal_logs(x: Floats, row: Codes, t: Floats, u: Floats, coefficients: Floats, sd: float, out: Floats) -> None:
-    """Set out_i to the log normal density of t_i given predictors and u_i: log N(t_i; x_i b + g u_i, sd^2).
+    """Set out_i to the log of the normal density of the outcome t_i, given the predictors x_i and u_i.
 
-    ``coefficients`` are b and, if ``u`` is not empty, g.  ``row`` is the row of ``x`` of each record.
+    The density is N(t_i; x_i b + g u_i, sd^2).  ``coefficients`` are b and, if ``u`` is not empty, g.  ``row`` is the
+    row of ``x`` of each record.
     """
     R = x.shape[1]
     mean = x @ np.ascontiguousarray(coefficients[:R])
@@ -62,7 +63,7 @@ def _normal_logs(x: Floats, row: Codes, t: Floats, u: Floats, coefficients: Floa
 
 @vectorised_sum
 def _sum_of_contributions(alpha: Floats, log_p: Floats, other: Floats, clamp: float) -> float:
-    """Sum the clamped contributions of records to the log pseudo likelihood: clamp(alpha_i (log_p_i + other_i))."""
+    """Sum, over records, the clamped contributions alpha_i (log_p_i + other_i) to the log pseudo likelihood."""
     total = 0.0
     if np.isinf(clamp):
         for i in range(alpha.size):
@@ -75,10 +76,10 @@ def _sum_of_contributions(alpha: Floats, log_p: Floats, other: Floats, clamp: fl
 
 @vectorised_sum
 def _sum_of_participants(takes: Floats, log_S: Floats) -> float:
-    """Compute the sum over records of takes_i log_S_i, where log_S_i is the log density of record i.
+    """Sum log densities over the records that take part in the regressions of components.
 
-    takes_i is 1 if record i takes part in the regressions of components, and 0 if not.  For the survey weights of
-    zeros, it is the weight with which the record takes part.
+    The sum is of takes_i log_S_i, where log_S_i is the log density of record i.  takes_i is 1 if record i takes part,
+    and 0 if not.  For the survey weights of zeros, it is the weight with which the record takes part.
     """
     total = 0.0
     for i in range(takes.size):
@@ -633,7 +634,7 @@ def _draw_zeros(records: KernelRecords, state: State, mode: Floats, root: Floats
 
 @compiled
 def _inside(records: KernelRecords, state: State) -> None:
-    """Set the probability of taking part in the regressions of components to 0 for records outside the clamp.
+    """Set to 0 the probability that clamped records take part in the regressions of components.
 
     For all other records, the probability is alpha.  This changes the distribution of proposals, not the target.
     """

@@ -335,7 +335,7 @@ def _arrays(value: Any) -> Any:
 
 
 def numeric_columns(columns: Sequence[str]) -> list[str]:
-    """Return the names of the columns of a model matrix that are numeric predictors or their functions, as log(age).
+    """Return the names of the model matrix columns that are numeric predictors or functions of these, such as log(age).
 
     Columns of categories, and of terms with several columns such as ``bs()``, have "[" in their names and are left out.
     """

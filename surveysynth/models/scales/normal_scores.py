@@ -45,7 +45,7 @@ CLOSER_THAN_CHANCE = 0.01
 
 @dataclass(frozen=True)
 class NormalScores:
-    """Working scale y~ = Phi^-1(p), where p is the share below y in a historical or public file.
+    """Working scale y~ = Phi^-1(p), where p is the share of amounts below y in a historical or public file.
 
     Phi^-1 is the quantile function of N(0, 1).  The K knots are amounts y_k and shares p_k.  On the base scale
     u = base(y), such as log y, a monotone cubic (PCHIP) joins the points (u_k, z_k), where z_k = Phi^-1(p_k) is the
