@@ -169,7 +169,7 @@ def choice(
 
 
 def button(label: str, *, send: str, key: str = "", main: bool = False, disabled: bool = False) -> Tag:
-    """Return the HTML of a button that sends ``send`` and ``key``."""
+    """Return the HTML of a button that sends the name ``send`` and the key ``key`` to the server."""
     off: dict[str, Any] = {"disabled": ""} if disabled else {}
     kind = "btn btn-primary" if main else "btn btn-outline-primary"
     return tags.button(off, label, type="button", id=place_of(send, key), class_=kind, data_send=send, data_key=key)
@@ -200,5 +200,5 @@ def _sent(send: str, key: str, help: str) -> dict[str, Any]:
 
 
 def place_of(send: str, key: str) -> str:
-    """Return the HTML id of the question that sends ``send`` with ``key``.  Different keys have different ids."""
+    """Return the HTML id of the question with name ``send`` and key ``key``.  Different keys have different ids."""
     return f"{send}-{''.join(c if c.isascii() and c.isalnum() else f'_{ord(c):x}_' for c in key)}"

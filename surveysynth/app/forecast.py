@@ -46,7 +46,7 @@ class Forecast:
         self._turn = threading.Lock()  # one thread computes at a time
 
     def ask(self, plan: Plan, epsilon: float) -> None:
-        """Start a thread that computes the missing expected errors of a plan at all epsilons, unless one is running."""
+        """Start a thread that computes the expected errors of a plan, unless they are being computed or are known."""
         wanted = _fingerprint(plan.settings)
         if wanted == self._asked and (not self.finished or epsilon == self._at):
             return
@@ -59,12 +59,12 @@ class Forecast:
         threading.Thread(target=self._work, args=(results, self._run), daemon=True).start()
 
     def errors(self, epsilon: float) -> pd.DataFrame | None:
-        """Return expected errors at an epsilon, as :func:`surveysynth.expected_errors`, or None if not computed yet."""
+        """Return expected errors at an epsilon (see :func:`surveysynth.expected_errors`), or None if not computed."""
         found = self._found.get(epsilon)
         return pooled([each.cells for each in found]) if found else None
 
     def shares(self, epsilon: float) -> pd.DataFrame | None:
-        """Return each noisy table's share of the budget, or None if it is not computed yet."""
+        """Return the share of the privacy budget of each noisy table, or None if it is not computed yet."""
         found = self._found.get(epsilon)
         return found[0].shares if found else None
 
@@ -114,7 +114,7 @@ def _results(
     plan: Plan, epsilon: float, found: dict[float, list[Rehearsal]], without: list[Rehearsal],
     savings: dict[str, list[Rehearsal]],
 ) -> Iterator[tuple[list[Rehearsal], Rehearsal]]:  # fmt: skip
-    """Yield pairs (list, rehearsal): a simulated release of a made-up file, and the list to which it is to be appended.
+    """Yield pairs: a list, and a simulated release of a made-up file, which is to be appended to the list.
 
     The first made-up file comes first for every budget, then the other files, then public totals of every column.
     """
@@ -137,7 +137,7 @@ def _results(
 
 
 def _fingerprint(settings: Settings) -> object:
-    """Return a text of all entries of a plan on which expected errors depend, apart from epsilon."""
+    """Return a key that is equal for two plans if all entries that affect expected errors, except epsilon, agree."""
     entries = settings.model_dump(exclude={"privacy": {"epsilon", "ledger", "survey", "cap"}, "release": True})
     entries["m"] = settings.release.m
     entries["tables"] = settings.tables.by

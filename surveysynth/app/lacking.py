@@ -1,4 +1,4 @@
-"""Lists of missing plan entries with the page's questions for them, and messages in the words of the page."""
+"""The missing entries of a plan, and messages of the package, in the words of the questions on the web page."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def lacking_list(lacking: Mapping[str, str], words: Words) -> Tag:
 
 
 def on_this_page(text: str, words: Words) -> str:
-    """Replace plan entries and options in a message of the package by the labels of the page's questions."""
+    """Replace names of plan entries and options in a message of the package by the labels of the page's questions."""
     for pattern, key in ASKED.items():
         text = re.sub(pattern, f"'{words(key)}'", text)
     return text

@@ -167,7 +167,7 @@ class Project:
                 raise InputError(f"the file has {listing(self.columns)}")
 
     def set(self, who: object, /, **entries: Any) -> None:
-        """Change entries of the plan, by their names without the section."""
+        """Change entries of the plan, given as ``name=value`` without the name of the section."""
         with self._change(who):
             self.plan = self._begun().set(**entries)
             if {*entries} & {*ROLES} and not self.fixed:
@@ -275,7 +275,7 @@ class Project:
         return self.plan
 
     def _use(self, public: list[str], outcomes: list[str]) -> None:
-        """Set public columns and outcomes, and write each outcome's formula with all earlier columns not left out."""
+        """Set public columns and outcomes, and write the formulas and other plan entries that depend on them."""
         if self.fixed:
             raise InputError("the formulas of this plan are changed in its file")
         gone = {*self.public, *self.outcomes} - {*public, *outcomes}
@@ -291,7 +291,7 @@ class Project:
         )  # fmt: skip
 
     def _written(self) -> list[str]:
-        """Return the model formula of every outcome, in which the sum of its predictors is the right-hand side."""
+        """Return a model formula "outcome ~ sum of predictors" for every outcome."""
         return [f"{quoted(name, [name])} ~ {self._sum(name)}" for name in self.outcomes]
 
     def _sum(self, outcome: str) -> str:
@@ -318,7 +318,7 @@ class Project:
         self.columns, self.labels, _ = opened(plan.files[0], plan.settings)
 
     def _read_formulas(self) -> None:
-        """Set public columns and outcomes from the plan, and set ``fixed`` if the page cannot write its formulas."""
+        """Set public columns and outcomes from a plan, and ``fixed`` if the page cannot write the plan's formulas."""
         sides = [(left_hand_side(each), sides_of(each, "")[1]) for each in self.formulas]
         self.outcomes = [name for names, _ in sides for name in names]
         used = {column for _, right in sides for column in _columns_in(right)} - {*self.outcomes}
@@ -352,7 +352,7 @@ def totals_in(text: str) -> dict[str, float]:
 
 
 def _in_one_place(declared: Mapping[str, Entries]) -> dict[str, Any]:
-    """Return plan entries with the public facts in [outcomes.name] alone, and with no bounds or levels in [privacy]."""
+    """Return plan entries that declare public facts in [outcomes.name], and delete bounds and levels from [privacy]."""
     return {"outcomes": {name: each for name, each in declared.items() if each}, "bounds": None, "levels": None}
 
 

@@ -64,7 +64,7 @@ class Tab:
             self.shown.set(self.shown() + 1)
 
     def change(self, place: str, task: Callable[[object], None], *, again: bool = False) -> None:
-        """Change the plan by calling ``task`` with this session.
+        """Change the plan by calling ``task`` with an object that identifies this tab.
 
         If the task raises InputError, the message is shown under the question with the HTML id ``place``.  Otherwise,
         if ``again``, all questions are shown again, because others depend on the answer.

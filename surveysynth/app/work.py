@@ -141,7 +141,7 @@ class Work:
         self._begin(DOSSIER, make, made.plan)
 
     def fault(self, name: str, plan_text: str) -> str:
-        """Return the error message of a job whose last run was for this plan, or an empty text."""
+        """Return the error message of a job.  It is empty if the job had no error, or last ran for another plan."""
         return self.faults.get(name, "") if self.of.get(name) == plan_text else ""
 
     def _begin(self, name: str, task: Callable[[], object], plan: Plan) -> None:
@@ -189,5 +189,5 @@ def without_values(error: Exception) -> str:
 
 
 def _state_of(files: list[Path]) -> list[tuple[int, int]]:
-    """Return size and time of the last change of each file."""
+    """Return the size and the modification time of each file."""
     return [(each.stat().st_size, each.stat().st_mtime_ns) for each in files]

@@ -70,7 +70,7 @@ PLAN_COMMANDS = "plan", "check", "release", "compare", "dossier", "synthesize", 
 
 
 def main(commands: Callable[[], object] = app) -> None:
-    """Run ``commands``, by default the command line, print errors and warnings on stderr, and exit with their code."""
+    """Run ``commands``, by default the command line.  Print errors and warnings on stderr, and set the exit code."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # labels in other alphabets than the terminal's
     try:

@@ -44,7 +44,7 @@ NUMBERS = "estimate", "se", "95% interval", "records"  # headings
 
 @contextmanager
 def about_what_is_written() -> Iterator[None]:
-    """A context for printing after all files are written, in which a failing stdout is no error.
+    """Return a context manager for printing after all files are written, in which a failing stdout is not an error.
 
     A closed pipe is ignored.  Other failures give a warning.
     """
@@ -145,7 +145,7 @@ def print_filled(text: str) -> None:
 
 
 def line_width(stream: Console) -> int:
-    """Return the width in characters of the lines of messages: that of the terminal.
+    """Return the width of the terminal in characters, to which messages are wrapped.
 
     In a file or pipe, where programs read the lines, the width is so large that lines are not wrapped.
     """

@@ -179,7 +179,7 @@ def _write_risks(table: pd.DataFrame, out: Path) -> None:
 
 
 def _print_risks(risks: pd.DataFrame, n: int, synthesized: list[str], datasets: int) -> None:
-    """Print the numbers of records and patterns, and percentiles of the risks.
+    """Print a summary of the risks, and the numbers of records and of patterns (combinations of known values).
 
     ``risks`` are those of the records that the release kept, of ``n`` in the original.  ``synthesized`` are the columns
     of --known that were synthesized, and ``datasets`` is the number of synthetic data sets.

@@ -73,7 +73,7 @@ class Arrangement:
 
 
 def arranged(block: Block, document: Document, width: int = WIDTH) -> Arrangement:
-    """Lay out a printed table with the categories of all variables as rows.
+    """Lay out a printed table, by default with the categories of all variables as rows.
 
     If the document asks for it (``wide``), and if the categories of the last variable fit on a line of ``width``
     characters, the last variable is across.  If they do not fit, there is a warning.

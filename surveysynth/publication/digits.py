@@ -72,7 +72,7 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def blocks(table: pd.DataFrame) -> Iterator[tuple[pd.Index, pd.DataFrame]]:
-    """Yield the index and the rows of each statistic in a table.
+    """Yield the row labels and the rows of each quantity in a table.
 
     A quantity is a statistic with its outcome, category and probability.
     """
@@ -86,5 +86,5 @@ def written(x: float, places: int) -> str:
 
 
 def _magnitude(x: float) -> int:
-    """Return the power of ten of the first significant digit of a positive number."""
+    """Return the exponent of ten of the first significant digit of a positive number."""
     return int(np.floor(np.log10(x)))

@@ -53,7 +53,7 @@ class Facts:
     where: str = ""
 
     def called(self, name: str) -> str:
-        """Return the label or the name of a column (:func:`surveysynth.publication.names.called`)."""
+        """Return the label of a column, or the name of the column if it has no label."""
         return called(name, self.labels)
 
 

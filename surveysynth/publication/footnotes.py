@@ -28,7 +28,7 @@ SUPPRESSED = re.compile("suppressed: fewer than (?P<min_cell>[0-9]+) records, [^
 
 
 def most_guessed(epsilon: float) -> tuple[str, bool]:
-    """Return the largest percentage of right guesses of a unit's answers, and whether the protection is weak.
+    """Return the highest probability (percent) of guessing a unit's answers right, and whether the protection is weak.
 
     The intruder guesses between the true answers of the unit and other answers.  Before the release, the two are
     equally likely.  The probabilities of any release given the two answers differ by a factor of at most e^(2 epsilon).
@@ -66,7 +66,7 @@ def protected(kind: str, epsilon: float, unit: str | None, words: Wording) -> st
 
 
 def unprotected(columns: Sequence[str], records: int, words: Wording) -> str:
-    """Return the sentence on the columns that are published unchanged, or, without any, on the number of records."""
+    """Return the sentence on the columns published unchanged, or on the number of records if there are none."""
     if not columns:
         return words("unprotected.nothing", records=f"{records:,}")
     return words("unprotected.columns", columns=listed(columns, words))

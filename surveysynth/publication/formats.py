@@ -51,7 +51,7 @@ class Format:
     program: str = ""
 
     def write(self, table: pd.DataFrame, document: Document, path: Path) -> None:
-        """Write tables to a file, from the frame of estimates or from the document."""
+        """Write tables to a file: the frame of estimates or the document, depending on the format."""
         writer, content = self.writer, table if self.in_full else document
         if isinstance(writer, str):
             writer = pkgutil.resolve_name(f"{__package__}.{writer}")

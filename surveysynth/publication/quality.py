@@ -1,4 +1,4 @@
-"""Quality classes of estimates by coefficient of variation, and the symbols of statistical offices.
+"""Quality classes of estimates by coefficient of variation, and the symbols that statistical offices print.
 
 A symbol takes the place of a number.  A mark is printed next to a number, and shows its quality class.
 """
@@ -31,7 +31,7 @@ class QualityClass:
 
 @dataclass(frozen=True)
 class Symbols:
-    """The symbols and quality marks that an office prints.
+    """The symbols and quality marks that a statistical office prints in tables.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ SYMBOLS = {
 
 
 def symbols_of(symbols: str | Mapping[str, Any] | None) -> Symbols:
-    """Return the symbols of an office, "uk" or "statcan", or those of "uk" with the given changes.
+    """Return a set of symbols: "uk", "statcan" (statistical offices), or "uk" with the changes in a mapping.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _checked(path: Path) -> dict[str, Any]:
-    """Read the wording from a file.  Raise InputError as :class:`Wording` describes."""
+    """Read a wording file.  Raise InputError if texts are missing, empty or unknown, or have wrong placeholders."""
     try:
         sections = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

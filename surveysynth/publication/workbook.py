@@ -130,7 +130,7 @@ def _set_sheets_of_texts(book: Any, document: Document) -> None:
 
 
 def _set_texts(sheet: Any, texts: Iterable[str], *, terms: bool) -> None:
-    """Set row heights and column widths of a sheet of texts.  With ``terms``, a first column has terms or numbers."""
+    """Set row heights and column widths of a sheet of texts.  With ``terms``, the first column has terms or numbers."""
     if terms:
         sheet.set_column(0, 0, TERM)
     sheet.set_column(int(terms), int(terms), TEXT)

@@ -221,7 +221,7 @@ class Comparison:
         return missed[:FARTHEST]
 
     def _off(self, cells: pd.DataFrame) -> list[str]:
-        """Return a text for each cell: its name and ``std_diff`` (left out without a standard error)."""
+        """Return a text for each cell: its name and, if there is a standard error, its ``std_diff``."""
         distances = ("" if np.isnan(each) else f" by {each:+.1f}" for each in cells["std_diff"])
         return [f"{cell} off{by}" for cell, by in zip(named(cells, self.by), distances, strict=True)]
 
@@ -255,7 +255,7 @@ class Comparison:
     __repr__ = __str__
 
     def _lines(self, row: Mapping[Hashable, Any]) -> list[str]:
-        """Return the lines to print for a row of ``summary``: intervals with the file's estimate, and missed cells."""
+        """Describe a row of ``summary``: how many intervals contain the file's estimate, and which cells miss it."""
         rows = self._cells_of(row)
         text, judged, fixed = f"{quantity(row)}: ", int(row["cells"]), len(rows) - int(row["cells"])
         if judged:
@@ -380,7 +380,7 @@ def compare(
 
 
 def _with_labels(design: SurveyDesign, release: Release, by: list[str]) -> SurveyDesign:
-    """Return the file with the labels of the release, and with the answer "missing" if the release has it.
+    """Recode the file to the labels of the release.  Missing values become "missing" if the release has this answer.
 
     Shares of the file then have the same denominator as shares of the release.  Weights, replicate weights,
     calibrations and joint inclusion probabilities stay those of the file.  A file that is read column by column keeps
@@ -553,7 +553,7 @@ def _propensity(release: Release, file: _Side, datasets: Sequence[_Side]) -> pd.
 
 
 def propensity(file: pd.DataFrame, data: pd.DataFrame, outcomes: Sequence[str]) -> tuple[float, float]:
-    """Compute the propensity score mean squared error by logistic regression, and its expected value.
+    """Compute the propensity score mean squared error by logistic regression, and its value expected by chance.
 
     The propensity score p_i is the probability that record i is synthetic, as predicted from its columns.  Columns
     other than ``outcomes`` are predictors, which the synthesizer did not change.  The expected value therefore counts
@@ -627,7 +627,7 @@ def _joint(release: Release, file: _Side, datasets: Sequence[_Side]) -> pd.DataF
 
 
 def standard_error(values: Floats, *, pairs: bool) -> float:
-    """Return the standard error due to synthesis of a statistic's mean over m data sets, without the sampling error.
+    """Return the standard error due to synthesis (not to sampling) of the mean of a statistic over m data sets.
 
     With ``pairs``, data sets 2k - 1 and 2k (k = 1, ..., M = m / 2) are from one draw of the parameters given noisy
     tables.  The variance is then N + B / M.  B is the variance between the means of the pairs, N = max(0, B - w / 2) is
@@ -677,7 +677,7 @@ def _ranks(column: pd.Series, weights: Floats) -> Floats:
 
 
 def _grids(first: str, second: str, file: _Side, datasets: Sequence[_Side]) -> tuple[Floats, Floats]:
-    """Compute the weighted joint distributions (10, 10) of two columns, in the file and in the release.
+    """Compute the weighted joint distribution of two columns on a 10 x 10 grid, in the file and in the release.
 
     The classes of a column are separated by its deciles in the file.
     """

@@ -263,7 +263,7 @@ class Contents:
         return tuple(self._derived_again(design) for design in self.measured.redrawn(self.datasets[0], subset=True))
 
     def _derived_again(self, design: SurveyDesign) -> SurveyDesign:
-        """Compute the columns of :meth:`assign` anew from the other columns of a design."""
+        """Compute again the columns that :meth:`assign` added, from the other columns of a design."""
         if not self.derived:
             return design
         frame = design.frame.drop(columns=[*self.derived], errors="ignore")
@@ -272,7 +272,7 @@ class Contents:
 
     @property
     def _labels(self) -> list[str]:
-        """Names of categorical outcomes, and of columns of :meth:`assign` that are categorical or boolean."""
+        """Names of categorical outcomes, and of categorical and boolean columns that :meth:`assign` added."""
         first = self.datasets[0]
         derived = [name for name in self.derived if is_label(first.column(name))]
         derived += [name for name in self.derived if pd.api.types.is_bool_dtype(first.column(name).dtype)]
@@ -301,7 +301,7 @@ class Contents:
         return outcomes
 
     def _check_functions(self, columns: Sequence[str]) -> None:
-        """Raise InputError if standard errors need the function of a column of :meth:`assign` that is not stored.
+        """Raise InputError if standard errors need a function given to :meth:`assign` that is not stored.
 
         They need it for a release from noisy tables, because the column is computed anew in the versions ``redrawn``.
         """

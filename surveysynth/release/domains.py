@@ -46,7 +46,7 @@ class DomainEstimates(Contents):
         interval: Method | None = None,
         empty: bool = False,
     ) -> pd.DataFrame:
-        """Estimate every cell, every margin and the total, combined over the m data sets.
+        """Estimate statistics for every cell, every margin and the total, combined over the m data sets.
 
         Tables are computed from the published data only.
 
@@ -247,7 +247,7 @@ class DomainEstimates(Contents):
         return jointly(designs, outcomes, names, asked, synthesized=tuple(moving), redrawn=self.redrawn)
 
     def _completed(self, make: Callable[..., pd.DataFrame]) -> Callable[..., pd.DataFrame]:
-        """Return a function that calls ``make`` for a table, and calls it again if a standard error is missing.
+        """Return a function that calls ``make`` for a table, and again with all records if a standard error is missing.
 
         In the first call, the variance due to the noise in noisy tables is computed from a subset of the records; in
         the second call, from all records.

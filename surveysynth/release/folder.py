@@ -175,7 +175,7 @@ def check_place(path: Path, *, overwrite: bool) -> None:
 
 
 def read_folder(path: Path) -> dict[str, Any]:
-    """Return the arguments of ``Release``, read from its public files as in :func:`surveysynth.read_release`."""
+    """Return the arguments of ``Release``, read from the public files of a release folder."""
     folder, manifest = verified(path)
     datasets, published = _read_datasets(folder, manifest), None
     if MEASUREMENTS in manifest["files"]:
@@ -190,7 +190,7 @@ def public_text(release: Contents) -> str:
 
 
 def fields_from_text(text: str, frames: Sequence[pd.DataFrame]) -> dict[str, Any]:
-    """Return the arguments of ``Release``, from the text of :func:`public_text` and from its data sets."""
+    """Return the arguments of ``Release``, from the text that :func:`public_text` returned and from the data sets."""
     public = json.loads(text)
     manifest = public["manifest"]
     made = [with_categories(frame, manifest["levels"]) for frame in frames]
@@ -262,7 +262,7 @@ def _write_metadata(
     release: Contents, folder: Path, table: pd.DataFrame, document: Document, format: str,
     files: dict[str, dict[str, Any]],
 ) -> None:  # fmt: skip
-    """Write the machine-readable metadata.  ``files`` has the manifest entries of the described files."""
+    """Write machine-readable metadata of the files whose manifest entries are in ``files``."""
     frames = {f"synthetic_{i}.{format}": design.frame for i, design in enumerate(release.datasets, 1)}
     titles = {name: f"Synthetic data set {i} of {release.m}" for i, name in enumerate(frames, 1)}
     titles |= {MEASUREMENTS: "Noisy tables from which all data sets were drawn", "report.txt": "Privacy report"}
@@ -284,7 +284,7 @@ def _write_metadata(
 
 
 def _heading(release: Contents, records: int, format: str, min_cell: int | None, printed: Sequence[str]) -> str:
-    """Return the text of the report that explains the files, and how to estimate from them."""
+    """Return the part of the report that explains the files and says how to estimate from them."""
     design = release.datasets[0]
     synthetic_weights = release.method["weights"] != "public"
     suppressed = f" There, cells of fewer than {min_cell} records are blank, and cells that would give them away."

@@ -432,7 +432,7 @@ def _is_category(name: str, original: pd.DataFrame, files: list[pd.DataFrame], s
 
 
 def _both(pattern: Codes, truth: pd.DataFrame, synthetic: pd.DataFrame, categories: list[str]) -> tuple[Codes, Codes]:
-    """Return codes for the known values of each true record, and of each synthetic record, as two arrays.
+    """Return codes of the known values of true records, and of synthetic records: records that agree have equal codes.
 
     Records with the same code agree in all known columns that are not numbers with a radius.  ``pattern`` has the codes
     by the known columns that were not synthesized.  The returned codes also distinguish the values of ``categories``,

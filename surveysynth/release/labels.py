@@ -63,7 +63,7 @@ def labelled(file: SurveyDesign | pd.DataFrame, release: Release, names: Iterabl
 
 
 def _where_asked(column: pd.Series, asked: NDArray[np.bool_], release: Release, name: str) -> pd.Series:
-    """Return an outcome with the release's value for records that are not ``asked`` (n,) the question."""
+    """Return an outcome in which records not ``asked`` the question have the release's value for such records."""
     value = release.method["elsewhere"][name]
     if name not in release.categorical:
         return column.where(asked, np.nan if value == MISSING else value)
@@ -84,7 +84,7 @@ def _as_numbers(column: pd.Series, dtype: Any) -> pd.Series:
 
 
 def _levels(release: Release, name: str) -> dict[str, Any]:
-    """Return the labels of a column of the release, with their texts as keys."""
+    """Return a dict from the text of each label in a column of the release to the label, as {"1": 1}."""
     first = release.datasets[0].column(name)
     if isinstance(first.dtype, pd.CategoricalDtype):
         found = first.cat.categories.tolist()

@@ -323,7 +323,7 @@ def _query(
 
 
 def may_be_blank(box: dict[str, Bounds]) -> bool:
-    """Return True if the public bounds ``box`` allow a weight of 0, so that blanking a record is covered, too."""
+    """Return True if the public bounds ``box`` allow a weight of 0, so that the guarantee covers blanking a record."""
     return box["weight"][0] == 0
 
 
@@ -417,7 +417,7 @@ def _strict_estimates(
 
 
 def _shares(epsilon: float, pairs: int, point_share: float, replicates: int) -> list[tuple[float, float]]:
-    """Divide epsilon into ``pairs`` equal parts, each (epsilon of a point estimate, epsilon of one replicate estimate).
+    """Return, for each of ``pairs`` equal parts of epsilon, the epsilons of the point and of each replicate estimate.
 
     A pair is for one statistic in one level: the cells, one margin, or the total.  It spends the first number plus
     ``replicates`` times the second.  All numbers are multiples of the last binary digit of epsilon, so that the pairs
@@ -443,7 +443,7 @@ def _level(partition: Partition) -> str:
 
 
 def finite_outcome(design: SurveyDesign, name: str) -> Floats:
-    """Return the values (n,) of a numeric outcome.  Raise InputError if a value is missing or infinite."""
+    """Return the values of a numeric outcome.  Raise InputError if a value is missing or infinite."""
     y = design.numeric(name)
     bad = ~np.isfinite(y)
     if bad.any():

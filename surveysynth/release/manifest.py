@@ -228,6 +228,6 @@ def without_none(roles: dict[str, Any]) -> dict[str, Any]:
 
 
 def _levels(column: pd.Series, *, all_of_them: bool) -> dict[str, Any]:
-    """Return the entry ``Levels`` of a column.  Without ``all_of_them``, it lacks categories that no record has."""
+    """Return the manifest entry ``Levels`` of a column, without unused categories unless ``all_of_them``."""
     used = column.cat if all_of_them else column.cat.remove_unused_categories().cat
     return {"categories": used.categories.tolist(), "ordered": bool(used.ordered)}

@@ -70,7 +70,7 @@ class Release(Estimates):
     """
 
     def entered(self, ledger: Ledger | None) -> Release:
-        """Charge a ledger for the release, and return the release with the number of its entry.
+        """Charge a ledger for the release, and return the release with the number of the ledger entry.
 
         The tables and files are made before the charge.  They are kept in a hidden folder next to the ledger until
         :meth:`write` has written the release.  A release that was charged is therefore not lost if the session ends:

@@ -39,7 +39,10 @@ Bounds = tuple[float, float]
 
 @dataclass(frozen=True)
 class Exact:
-    """Exact estimates in D domains, R replicate estimates in each domain, and their sensitivities to one record."""
+    """Exact point and replicate estimates in all domains, and the sensitivities of both to one record.
+
+    There are D domains and R replicates.
+    """
 
     point: Floats  # (D,)
     replicated: Floats  # (R, D); NaN if the replicate has no record of the domain
@@ -96,7 +99,7 @@ def strict(
 
 
 def _range(values: Floats, domain: Codes, domains: int) -> Floats:
-    """Return the highest minus the lowest value of every domain, as an array (domains,)."""
+    """Return the range of values, the highest minus the lowest, in every domain."""
     low, high = np.full(domains, np.inf), np.full(domains, -np.inf)
     np.minimum.at(low, domain, values)
     np.maximum.at(high, domain, values)

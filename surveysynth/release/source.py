@@ -185,7 +185,7 @@ class Source:
 
     @cached_property
     def counted_by(self) -> dict[str, list[tuple[str, ...]]]:
-        """Combinations of other columns with which noisy tables cross-classify a variable, for each variable.
+        """Sets of columns with which a variable is cross-classified in a noisy table, for each variable.
 
         The keys are the names of the variables, and ``WEIGHT`` for the survey weight.
         """

@@ -139,7 +139,7 @@ def serve(tab: Tab) -> None:
 
 
 def _unforeseen(project: Project, words: Words) -> Tag | None:
-    """Return the reason why expected errors cannot be computed, or None if they can.  An epsilon is not needed."""
+    """Return the reason why expected errors cannot be computed, or None.  A missing epsilon is not a reason."""
     if project.plan is None:
         return tags.p(words("plan.none"), class_="note")
     if not is_strict(project.settings):
@@ -242,7 +242,7 @@ def _block(
 
 
 def _bar(cv: float, own: float, limit: float, most: float) -> HTML:
-    """Draw the CV of the release as a bar, the CV of the sample as a narrow bar in it, and the limit as a line."""
+    """Draw the CV of the release as a bar, the CV of the sample as a narrow bar in it, and the CV limit as a line."""
     scale = WIDTH / most
     wide, narrow = min(cv, most) * scale, 0.0 if math.isnan(own) else min(own, most) * scale
     return HTML(

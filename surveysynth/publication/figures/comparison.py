@@ -78,7 +78,7 @@ def distribution_curves(curves: pd.DataFrame, path: str | Path) -> Path:
 
 
 def joint_grids(grids: Mapping[tuple[str, str], tuple[Floats, Floats]], path: str | Path) -> Path:
-    """Draw joint distributions of pairs of numeric columns, at most four, and return the path.
+    """Draw the joint distributions of at most four pairs of numeric columns, and return the path.
 
     Each pair has a panel for the file and a panel for the release.
 

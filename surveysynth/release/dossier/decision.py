@@ -53,7 +53,7 @@ def first_page(
 
 
 def _about_the_comparison(findings: list[str]) -> Iterator[str]:
-    """Yield the first differences between release and file, and the number of differences that are left out."""
+    """Yield the first differences between release and file, and then how many more differences there are."""
     yield from (f"{text} (section 6)" for text in findings[:MOST_FINDINGS])
     if (more := len(findings) - MOST_FINDINGS) > 0:
         yield f"{more} more differences exceed noise (section 6)"

@@ -99,5 +99,5 @@ def _content(column: pd.Series) -> str:
 
 
 def number(x: float) -> str:
-    """Write a number with all its digits.  It is rounded to a whole number if that is within the calibration error."""
+    """Return a number as text.  If a whole number is within the calibration error of it, return that whole number."""
     return f"{x:,.0f}" if abs(x - round(x)) <= CALIBRATED * abs(x) else f"{x:,.12g}"

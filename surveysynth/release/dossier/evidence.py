@@ -93,7 +93,7 @@ def _farthest(comparison: Comparison) -> tuple[Block, ...]:
 
 
 def _distributions(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
-    """Draw the distribution functions of numeric outcomes in file and release, and tabulate their distances."""
+    """Draw distribution functions of numeric outcomes in file and release, and tabulate the distances between them."""
     if not len(comparison.curves):
         return ()
     drawn = distribution_curves(comparison.curves, scratch / "curves.svg")

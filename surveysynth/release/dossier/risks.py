@@ -110,7 +110,7 @@ def _measured(
     frame: pd.DataFrame, files: Release | list[pd.DataFrame], known: list[str], values: list[str],
     synthesized: Sequence[str] = (),
 ) -> pd.DataFrame:  # fmt: skip
-    """Return a row for each record with its measures of risk, each of which is the largest over ``values``.
+    """Return the measures of risk of each record (row), each as the maximum over the columns ``values``.
 
     ``synthesized`` names the known columns that were synthesized, if ``files`` are frames.
     """
@@ -155,7 +155,7 @@ def risks_of_records(
 
 
 def _identification(risks: Risks, records: pd.DataFrame | None, scratch: Path) -> list[Block]:
-    """Report the risks of identification, of an attribute and of a match, and the records with the largest risks."""
+    """Report identification, attribute and match risks, and the records with the largest identification risk."""
     measures = Paragraph(
         f"The intruder here knows {risks.knowledge} of a record, and its true {' or '.join(risks.values)} up to "
         f"{RADIUS:.0%}. Identification: the probability that the synthetic record that stands for it is picked "
