@@ -63,7 +63,7 @@ class Ratio:
 
     @classmethod
     def checked(cls, distance: Distance, bounds: Bounds | None) -> Ratio:
-        """Return the function g of a distance.  Raise InputError if bounds are impossible, or missing for "logit".
+        """Return the weight ratio function of a distance.  Raise InputError for impossible bounds, or none for "logit".
 
         Possible bounds are 0 <= low < 1 < high, since the ratio 1 (the old weight) must be allowed.
         """
@@ -81,7 +81,7 @@ class Ratio:
         return cls(distance, (low, high))
 
     def __call__(self, u: Floats) -> tuple[Floats, Floats]:
-        """Return two arrays in the shape of u: the values of g at u, and the derivatives of g at u."""
+        """Return the weight ratios g(u) and the derivatives g'(u): two arrays in the shape of u."""
         low, high = self.bounds
         with np.errstate(over="ignore"):
             if self.distance == "logit":
@@ -93,7 +93,9 @@ class Ratio:
 
 
 def multipliers(d: Floats, X: Any, totals: Floats, ratio: Ratio) -> Floats:
-    """Find the Lagrange multipliers lambda for which the weights d g(X lambda) meet the totals, by Newton's method.
+    """Find the Lagrange multipliers with which calibrated weights meet known totals, by Newton's method.
+
+    The calibrated weights are d g(X lambda), where lambda are the multipliers.
 
     Parameters
     ----------
@@ -205,7 +207,7 @@ def rake(weights: Floats, margins: Sequence[Codes], totals: Sequence[Floats]) ->
 
 
 def trimmed(w: Floats, low: float, high: float, strict: bool) -> Floats:
-    """Truncate the weights ``w`` to low and high, and spread the excess equally over the other weights.
+    """Truncate the weights ``w`` to the limits low and high, and spread the excess equally over the other weights.
 
     If ``strict``, the truncation is repeated until no weight is outside the limits, at most 10,000 times.
 
@@ -338,7 +340,7 @@ def margins_of(frame: pd.DataFrame, names: Sequence[tuple[str, ...]]) -> tuple[C
 
 
 def totals_of(frame: pd.DataFrame, names: tuple[str, ...], margin: Codes, given: object) -> Floats:
-    """Return the totals of the groups of one margin, (groups,), in the order of their numbers in ``margin``.
+    """Return the known totals of the groups of one margin, in the order of the group numbers: (groups,).
 
     Parameters
     ----------

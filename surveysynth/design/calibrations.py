@@ -120,7 +120,7 @@ class Calibration:
 def earlier_ones(
     frame: pd.DataFrame, given: Sequence[Mapping[str, Any]] | None, last: Calibration, *, or_zero: bool
 ) -> tuple[Calibration, ...]:
-    """Make the calibrations before ``last``, in their order.  ``given`` is the argument ``earlier_calibrations``.
+    """Make the calibrations before ``last``, the earliest first, from the argument ``earlier_calibrations``.
 
     The weights after each calibration are the weights before the next one, unless ``calibrated_weights`` names another
     column.  If ``or_zero``, weights may be 0.

@@ -34,7 +34,7 @@ def names_of(columns: Columns, role: str) -> tuple[str, ...]:
 
 
 def listing(columns: Iterable[Hashable], *, about: Sequence[str] | None = None) -> str:
-    """Return a text for a message that lists the first twelve of some columns.
+    """List the first twelve column names for a message.
 
     In a file without a header line the first record is taken for the header, and the names are the data of a person.
     So if any name looks like a value (it begins with a digit), the text has the number of columns and no name.

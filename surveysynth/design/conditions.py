@@ -20,7 +20,7 @@ QUOTED, PLACE = re.compile(r"`([^`]+)`"), "quoted_column"
 
 
 def columns_of_condition(rule: str, entry: str) -> set[str]:
-    """Find the columns that the condition ``rule`` names.  ``entry`` is the name of the argument for messages.
+    """Find the columns that the condition ``rule`` names.  ``entry`` is the argument that error messages name.
 
     Raises
     ------

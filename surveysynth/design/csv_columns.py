@@ -131,7 +131,7 @@ class Column:
 
     @property
     def answers(self) -> bool:
-        """True if the column is read as texts, whatever the decimal mark of the file is.  "NA" is then an answer."""
+        """True if the column is read as texts whatever the decimal mark is, so that "NA" is a valid value."""
         return self.as_is or self.texts or (self.truths and bool(self.shapes))
 
     @property
@@ -178,7 +178,7 @@ class CsvColumns:
     """
 
     def __init__(self, blocks: Iterator[Texts], file: CsvTexts, codes: Checked, options: CsvOptions) -> None:
-        """Read all ``blocks`` of ``file`` and decide on the types.  ``codes`` are the codes for missing values.
+        """Read all ``blocks`` of ``file``, and find the types of columns.  ``codes`` are codes for missing values.
 
         Raises
         ------
@@ -277,9 +277,9 @@ class CsvColumns:
 
 
 def read_csv(path: Path, codes: Checked, options: CsvOptions) -> pd.DataFrame:
-    """Read a csv file into a data frame, as :func:`surveysynth.design.read.read_frame` describes.
+    """Read a csv file into a data frame.  ``codes`` are the codes for missing values.
 
-    ``codes`` are the codes for missing values.
+    The other arguments and the data frame are described at :func:`surveysynth.design.read.read_frame`.
 
     Raises
     ------

@@ -115,7 +115,7 @@ class Form:
 
 
 class _OtherParser(Exception):
-    """An error for a file that Arrow, which is fast, cannot read, so that pandas has to read it."""
+    """Error for a csv file that Arrow cannot read and that pandas, which is slower, has to read."""
 
 
 class CsvTexts:

@@ -167,7 +167,7 @@ class DesignRecords:
 
     @property
     def multiplicand(self) -> NDArray[np.float64]:
-        """Weights (n,) by which the factors of a replicate are multiplied to give its replicate weights.
+        """Weights (n,) that are multiplied by the factors of a replicate to give replicate weights.
 
         They are the weights of the design, but 1 for a record of weight 0 that has another weight in some replicate.
         """

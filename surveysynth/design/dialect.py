@@ -80,7 +80,7 @@ def shapes_of(texts: pa.StringArray) -> pa.StringArray:
 
 @lru_cache(maxsize=1 << 14)
 def readings(shape: str) -> frozenset[Reading]:
-    """Return all pairs (decimal mark, mark between thousands) with which a shape can be read as a number.
+    """Return all pairs (decimal mark, mark between thousands) with which a shape, such as "9,999", is a number.
 
     A mark is None if the shape, read in this way, does not have it.  For 9.999, the pairs are (".", None) and
     (None, ".").  The set is empty if the shape is no number.
@@ -100,7 +100,7 @@ def readings(shape: str) -> frozenset[Reading]:
 
 
 def reading(shape: str, dialect: Dialect) -> Reading | None:
-    """Return the decimal mark and the mark between thousands with which a dialect reads a shape.
+    """Return the decimal mark and the mark between thousands of a shape, such as "9,999", read in a dialect.
 
     They are one of the pairs of :func:`readings`.  Return None if the shape is no number in this dialect.
     """
@@ -295,7 +295,7 @@ def _answers_or_numbers(columns: Mapping[str, Forms], name: str, file: str) -> s
 
 
 def as_text(name: str, names: Sequence[str]) -> str:
-    """Return a text for a message: the argument ``text=['income']`` that keeps a column as texts.
+    """Write, for a message, the argument ``text=['income']``, with which a user has a column read as texts.
 
     If some column names look like values, the file may lack a header line, and the name is not shown.
     """

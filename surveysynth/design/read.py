@@ -118,9 +118,9 @@ def read_labelled(
     text: Columns = None,
     na: Columns = None,
 ) -> tuple[pd.DataFrame, Labels]:
-    """Return the data frame that :func:`read_frame` describes, and the variable labels by column.
+    """Read a survey file, and return the records as a data frame, and the variable labels by column.
 
-    Only Stata, SPSS and SAS files have variable labels.
+    The arguments are described at :func:`read_frame`.  Only Stata, SPSS and SAS files have variable labels.
     """
     path = as_path(path)
     options = csv_options(encoding, separator, decimal, thousands, text, na)

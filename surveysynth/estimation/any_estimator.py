@@ -47,7 +47,7 @@ def combined(
 
 
 def _estimate(result: Any) -> tuple[list[Any], Floats, Floats]:
-    """Return the names, the estimates and the variances of p quantities, (p,) each, in a result of the function.
+    """Return the names, estimates and variances of p quantities, (p,) each, from the result of a user's function.
 
     Raise InputError if the result is invalid.
     """

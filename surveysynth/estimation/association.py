@@ -149,9 +149,10 @@ def _levels(designs: Sequence[SurveyDesign], name: str, missing: str) -> pd.Inde
 def _table(
     design: SurveyDesign, names: tuple[str, str], levels: tuple[pd.Index, pd.Index], kind: Literal["total", "mean"]
 ) -> tuple[Floats, Floats, int, float]:  # fmt: skip
-    """Estimate totals or proportions ("mean") of the cells of a table with r rows and c columns.
+    """Estimate totals or proportions ("mean") of all cells of a two-way table, with their covariance matrix.
 
-    Return the estimates (r, c), their covariance matrix (r c, r c), the number of records, and the degrees of freedom.
+    For r rows and c columns, return the estimates (r, c), their covariance matrix (r c, r c), the number of records,
+    and the degrees of freedom.
     """
     i, j = (
         np.asarray(known.get_indexer(pd.Index(design.column(name).astype(object))), dtype=np.intp)
@@ -192,9 +193,9 @@ def _pearson(p: Floats, V: Floats, n: int, nu: float, statistic: Statistic) -> T
 
 
 def _interaction(N: Floats, V: Floats) -> tuple[Floats, Floats]:
-    """Compute observed minus expected totals of the cells of a table N, and their covariance matrix.
+    """Compute observed minus expected totals of the cells of a table, and the covariance matrix of these differences.
 
-    V is the covariance matrix of the observed totals.  The first row and column of the table are left out.
+    N are the observed totals, and V is their covariance matrix.  The first row and column of the table are left out.
     """
     r, c = N.shape
     whole, i, j = N.sum(), *np.divmod(np.arange(r * c), c)

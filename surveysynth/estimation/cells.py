@@ -62,7 +62,7 @@ class CellMoments(ABC):
 
     @abstractmethod
     def _over_blocks(self, block_sums: BlockSums, values: int, *constants: Floats) -> Floats:
-        """Compute sums of several variables over the records of each pair of a stratum and a cell: (values, pairs).
+        """Compute sums of several variables over the records of each stratum in each cell: (values, pairs).
 
         ``values`` is the number of variables.  ``block_sums`` is :func:`sums_of` or :func:`squares_of`, which computes
         the sums over one block of records.  The ``constants`` are its arguments ``ratio`` and ``near``.
@@ -83,7 +83,7 @@ class CellMoments(ABC):
 
     @cached_property
     def _ratio(self) -> Floats:
-        """Ratio R_c of numerator to denominator in the cell of each pair of a stratum and a cell: (pairs,).
+        """Ratio R_c of the whole cell (numerator / denominator over all strata), for each stratum and cell: (pairs,).
 
         R_c is 0 for a total.  R_c is also 0 in a cell where positive and negative x nearly cancel: the ratio of such a
         cell would be far larger than all ratios of the table, and the variances of margins would lose digits.
@@ -97,20 +97,20 @@ class CellMoments(ABC):
 
     @cached_property
     def around(self) -> tuple[Floats, Floats]:
-        """Ratios R_c (pairs,), and approximate means of residuals and of weighted denominators (2, pairs).
+        """Ratios and approximate means around which sums of squares are taken, for each stratum and cell.
 
-        Sums of squares are taken around them.  The residuals are a, and the weighted denominators are b, in the
-        module's docstring.
+        The ratios are R_c, (pairs,).  The means are of the residuals a and the weighted denominators b in the module's
+        docstring, (2, pairs).
         """
         (n, wy, wx, _), ratio = self._sums, self._ratio
         return ratio, np.array([wy - ratio * wx, wx]) / np.maximum(n, 1)
 
     @cached_property
     def _moments(self) -> Floats:
-        """Means, and sums of squares and products, of residuals and weighted denominators: (5, pairs).
+        """Means, and sums of squares and products, of residuals and weighted denominators by stratum and cell.
 
         The residuals are a, and the weighted denominators are b, in the module's docstring.  The squares and products
-        are of deviations from the means.
+        are of deviations from the means: (5, pairs).
         """
         n, near = self._sums[0], self.around[1]
         a, b, aa, ab, bb = self._over_blocks(squares_of, 5, *self.around)
@@ -184,7 +184,7 @@ class RecordMoments(CellMoments):
 
     @classmethod
     def from_design(cls, design: SurveyDesign, quantity: Quantity, cell: Codes, cells: int) -> RecordMoments:
-        """Prepare sums over the records of a design.  ``cell`` is each record's cell, 0 to ``cells - 1``, or -1."""
+        """Prepare the sums for a design.  ``cell`` is the cell of each record, 0 to ``cells - 1``, or -1 for none."""
         missing, stage = quantity.missing, design.stages[0]
         outside = cell < 0 if missing is None else (cell < 0) | missing
         if outside.any():
@@ -236,7 +236,7 @@ def values_of(w: Floats, y: Floats | None, x: Floats | None) -> Values:
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def sums_of(row: Rows, w: Floats, y: Floats, x: Floats, out: Floats) -> Floats:
-    """Add the number of records, and sums of weighted values, to ``out`` (4, pairs).
+    """Add the number of records and the sums of weighted values by stratum and cell to ``out`` (4, pairs).
 
     The sums are of w y, w x and |w x|.  A record has weight w, numerator y and denominator x.  ``row`` is each record's
     pair of stratum and cell.
@@ -254,7 +254,7 @@ def sums_of(row: Rows, w: Floats, y: Floats, x: Floats, out: Floats) -> Floats:
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def squares_of(row: Rows, w: Floats, y: Floats, x: Floats, ratio: Floats, near: Floats, out: Floats) -> Floats:
-    """Add sums, and sums of squares and products, of residuals and weighted denominators to ``out`` (5, pairs).
+    """Add sums of residuals, of weighted denominators, and of their squares and products to ``out`` (5, pairs).
 
     The sums are of a, b, a^2, a b and b^2: a are the residuals, and b the weighted denominators, in the module's
     docstring.  ``near`` (2, pairs) has approximate means of a and b, which are subtracted first.  ``ratio`` is R_c for

@@ -73,14 +73,14 @@ def _with_noise(combined: Combined, degf: float | Floats, redrawn: Floats | None
 
 
 def interval(combined: Combined, level: float = 0.95) -> tuple[Floats, Floats]:
-    """Return the lower and the upper limits of t intervals, (D,) each.  They are NaN without degrees of freedom."""
+    """Return the lower and the upper limits of t intervals of D estimates.  They are NaN without degrees of freedom."""
     df = np.where(combined.df > 0, combined.df, np.nan)
     half = student.ppf(0.5 + level / 2, df) * combined.se
     return combined.estimate - half, combined.estimate + half
 
 
 def logit_interval(combined: Combined, level: float = 0.95) -> tuple[Floats, Floats]:
-    """Return the lower and the upper confidence limits of proportions, computed on the logit scale: (D,) each.
+    """Return the lower and the upper confidence limits of D proportions, computed on the logit scale.
 
     The limits are between 0 and 1, and NaN for a proportion p of 0 or 1.  The method is R's
     ``svyciprop(method="xlogit")``: the standard error of the log odds is the standard error of p divided by p (1 - p).

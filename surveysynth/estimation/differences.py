@@ -129,10 +129,10 @@ def differences(
     redrawn: Sequence[SurveyDesign] = (),
     interval: Interval = USUAL,
 ) -> pd.DataFrame:
-    """Make the table of :func:`difference` for two domains, from m synthetic designs.
+    """Make a table of differences of statistics between two domains, combined over m synthetic data sets.
 
-    ``between`` has the two domains.  ``count_designs``, ``synthesized`` and ``redrawn`` are as in
-    :func:`surveysynth.estimation.tables.tabulate`.
+    ``count_designs``, ``synthesized`` and ``redrawn`` are as in :func:`.tables.tabulate`, the other arguments and the
+    table as in :func:`difference`.
     """
     check_designs(designs)
     names, statistics = as_list(by), as_list(statistic)
@@ -204,7 +204,7 @@ def _part(
 
 
 def _sides(design: SurveyDesign, names: list[str], between: Between | None) -> tuple[Codes, object, object]:
-    """Return the code of each record's compared category, and the two categories of ``between``.
+    """Return a code for the compared category of each record, and the two categories of ``between``.
 
     The code of a record is 0 for the first category, 1 for the second and -1 for neither: (n,).
     """
@@ -264,7 +264,7 @@ def _both(quantity: Quantity, partition: Partition, side: Codes) -> Codes:
 def _side_shares(
     surveys: Sequence[SurveyDesign], same: Sequence[Quantity], both: Sequence[Codes], sides: int, m: int
 ) -> tuple[Share, Share]:
-    """Estimate a proportion or a poverty rate in the first, and in the second, compared category of every domain.
+    """Estimate a proportion or a poverty rate in every domain, separately in the two compared categories.
 
     ``both`` has the codes of :func:`_both` for each survey, and ``sides`` is the number of codes, twice the number of
     domains.  The first m ``surveys`` are combined.  The other surveys are the redrawn designs.
@@ -280,7 +280,7 @@ def _side_shares(
 
 
 def _with_extreme_limits(part: pd.DataFrame, interval: Interval, first: Share, second: Share) -> pd.DataFrame:
-    """Replace the confidence limits of differences in which one or both shares are 0 or 1.
+    """Replace confidence limits of differences with a share of 0 or 1 by limits from the intervals of both shares.
 
     The new limits are those of :meth:`Interval.difference_limits`.
     """

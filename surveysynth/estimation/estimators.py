@@ -126,7 +126,7 @@ def onepass(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: in
 
 
 def estimated(estimator: str, design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Floats:
-    """Compute the point estimates of an estimator, given by name: (domains,).
+    """Compute the point estimates in all domains by the estimator that ``estimator`` names: (domains,).
 
     For ``onepass``, no variances are computed, except of quantiles, to save time.
     """
@@ -237,7 +237,7 @@ def woodruff(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: i
 def as_shares(
     design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int
 ) -> tuple[Estimates, Quantity, Floats]:
-    """Estimate quantiles, and a share and a factor for each, whose product has the variance of the quantile.
+    """Estimate quantiles, each with a share and a factor: the factor times the share has the variance of the quantile.
 
     Returns
     -------

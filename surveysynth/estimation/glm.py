@@ -82,7 +82,7 @@ def fit_glm(design: SurveyDesign, data: Data, family: Family) -> Fit:
 
 
 def deviance(design: SurveyDesign, data: Data, family: Family, kept: Bools) -> float:
-    """Return the weighted deviance of the model with only the columns of X that ``kept`` (p,) marks.
+    """Return the weighted deviance of the model with only those columns of the model matrix that ``kept`` marks.
 
     The weights are scaled to mean 1.  The errors are the errors of :func:`fit_glm`.
     """
@@ -99,7 +99,7 @@ def deviance(design: SurveyDesign, data: Data, family: Family, kept: Bools) -> f
 
 
 def _information(Q: Floats, w: Floats, at: tuple[Floats, Floats, Floats]) -> Floats:
-    """Compute the information matrix of the coefficients of the columns of Q.
+    """Compute the information matrix of the coefficients of orthonormal predictors Q.
 
     It is A in the module's docstring.  ``at`` has mu, mu' and s.
     """
@@ -108,7 +108,7 @@ def _information(Q: Floats, w: Floats, at: tuple[Floats, Floats, Floats]) -> Flo
 
 
 def _scores(data: Data, Q: Floats, w: Floats, at: tuple[Floats, Floats, Floats]) -> Floats:
-    """Compute the score of each record with respect to the coefficients of the columns of Q.
+    """Compute the score of each record with respect to the coefficients of orthonormal predictors Q.
 
     It is w_i s_i (y_i - mu_i) q_i in the module's docstring.  ``at`` has mu, mu' and s.
     """
@@ -117,7 +117,7 @@ def _scores(data: Data, Q: Floats, w: Floats, at: tuple[Floats, Floats, Floats])
 
 
 def _orthonormal(data: Data, w: Floats) -> Floats:
-    """Return the triangular matrix T for which the columns of X T are orthonormal under the weights.
+    """Return the triangular matrix T that turns predictors X into predictors X T, orthonormal under the weights.
 
     Raise InputError if the columns of X are collinear.
     """
@@ -140,7 +140,7 @@ def _orthonormal(data: Data, w: Floats) -> Floats:
 
 
 def _coefficients(data: Data, Q: Floats, T: Floats, w: Floats, family: Family) -> Floats:
-    """Compute the coefficients of the columns of Q by Fisher scoring.  Raise InputError if there is no solution."""
+    """Compute the coefficients of orthonormal predictors Q by Fisher scoring.  Raise InputError if none exist."""
     if family == "gaussian":
         return np.asarray(Q.T @ (w * (data.y - data.offset)) / len(w))  # as sum_i w_i q_i q_i' = n I
     start = start_of(data.y, family)

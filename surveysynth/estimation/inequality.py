@@ -126,7 +126,7 @@ def _sorted(y: Floats, domain: Codes, domains: int) -> Iterator[tuple[int, Codes
 
 
 def _line(W: Floats, quantity: Quantity) -> Floats:
-    """Return the poverty line under each of R columns of weights: (R,).  Return NaN for other statistics."""
+    """Return the poverty line under each of R columns of weights, (R,), or NaN if the statistic is no poverty rate."""
     if quantity.statistic != "poverty_rate" or quantity.y is None:
         return np.full(W.shape[1], np.nan)
     return OF_MEDIAN * (1 - 1e-12) * _median(W, quantity.y)  # records at the line are not below it by rounding
@@ -138,13 +138,13 @@ def _median(W: Floats, y: Floats) -> Floats:
 
 
 def _quantile(y: Floats, W: Floats, p: float) -> Floats:
-    """Return the p-quantile of sorted values y (k,) under each column of weights (k, R): (R,)."""
+    """Return the p-quantile of sorted values y under each of the R columns of weights in W: (R,)."""
     reached = np.cumsum(W, axis=0)
     return np.asarray(y[np.argmax(reached >= p * reached[-1] * (1 - 1e-12), axis=0)])  # allows for rounded sums
 
 
 def _estimate(quantity: Quantity, y: Floats, W: Floats, line: Floats) -> Floats:
-    """Compute the statistic of sorted values y (k,) under each column of weights W (k, R): (R,)."""
+    """Compute the statistic of sorted values y under each of the R columns of weights in W: (R,)."""
     N, Y, column = W.sum(axis=0), y @ W, y[:, None]
     if quantity.statistic == "variance" and y.size == 1:  # 0 / 0, up to rounding of the mean
         return np.full(W.shape[1], np.nan)

@@ -55,11 +55,11 @@ class Interval:
         return Combined(combined.estimate, combined.se, np.full(combined.se.shape, self.df))
 
     def limits(self, combined: Combined) -> tuple[Floats, Floats]:
-        """Return the lower and the upper limits of t intervals, (D,) each."""
+        """Return the lower and the upper limits of t intervals of D estimates."""
         return interval(self.known_df(combined), self.level)
 
     def count_limits(self, combined: Combined) -> tuple[Floats, Floats]:
-        """Return limits of counts, (D,) each: the limits of t intervals, but 0 if the lower limit is negative.
+        """Return confidence limits of D counts: the limits of t intervals, but 0 for a negative lower limit.
 
         Limits on the log scale would be useless with few degrees of freedom, where t is large: 14 persons with standard
         error 10 and one degree of freedom would have an upper limit of 165,000.
@@ -117,7 +117,7 @@ class Interval:
         return np.where(extreme, least, low), np.where(extreme, most, high)
 
     def difference_limits(self, first: Combined, n: Floats, second: Combined, other_n: Floats) -> tuple[Floats, Floats]:
-        """Compute lower and upper confidence limits of differences of two shares, (D,) each, from the shares' limits.
+        """Compute confidence limits of D differences of two shares from the confidence limits of both shares.
 
         With d = p_1 - p_2 and the limits l_k, u_k of p_k (:meth:`share_limits`, "xlogit"):
         d - sqrt((p_1 - l_1)^2 + (u_2 - p_2)^2) and d + sqrt((u_1 - p_1)^2 + (p_2 - l_2)^2)  (Newcombe 1998, method 10,
@@ -174,7 +174,7 @@ def _extreme_shares(p: Floats, t: Floats, n: Floats, level: float) -> tuple[Floa
 
 
 def _likelihood(p: float, n_eff: float, t: float) -> tuple[float, float]:
-    """Compute the limits of a share p: the p_0 at which the scaled likelihood ratio reaches its critical value."""
+    """Compute confidence limits of a share p, the values at which the scaled likelihood ratio test just rejects."""
 
     def beyond(q: float) -> float:
         return float(2 * n_eff * (xlogy(p, p / q) + xlogy(1 - p, (1 - p) / (1 - q))) - t**2)

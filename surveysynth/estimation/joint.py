@@ -82,7 +82,7 @@ class JointEstimates:
         return self.intervals()
 
     def intervals(self, level: float = 0.95, df: float | None = None) -> pd.DataFrame:
-        """Return the table with intervals of another level or with other degrees of freedom (R's ``confint``).
+        """Return the table of estimates, with intervals of the given level and degrees of freedom (R's ``confint``).
 
         Parameters
         ----------
@@ -127,7 +127,7 @@ class JointEstimates:
 
     @property
     def covariance(self) -> pd.DataFrame:
-        """Covariance matrix (p, p) of the estimates, combined over the data sets as in :class:`JointEstimates`."""
+        """Covariance matrix (p, p) of the estimates, combined over the data sets."""
         V = self.covariances.mean(axis=0)
         if self.m > 1:
             V = V + np.atleast_2d(np.cov(self.estimates, rowvar=False)) / self.m
@@ -238,7 +238,7 @@ class JointEstimates:
 
 
 def _derivatives(function: Function, q: Floats, names: tuple[str, ...]) -> Floats:
-    """Return the value of a function of the p estimates q, then its p derivatives.  Raise InputError if it fails."""
+    """Return the value and the p derivatives of a function of p estimates.  Raise InputError if the function fails."""
 
     def at(values: NDArray[np.complex128] | Floats) -> complex:
         found = np.asarray(function(pd.Series(values, index=list(names))))
@@ -313,9 +313,9 @@ def jointly(
     synthesized: Sequence[str] = (),
     redrawn: Sequence[SurveyDesign] = (),
 ) -> JointEstimates:
-    """Make the estimates of :func:`joint_estimates` from m synthetic designs, as one object.
+    """Estimate statistics in all cells of a table, with covariance matrices, in m synthetic data sets.
 
-    ``synthesized`` and ``redrawn`` are as in :func:`.tables.tabulate`.
+    ``synthesized`` and ``redrawn`` are as in :func:`.tables.tabulate`, other arguments as in :func:`joint_estimates`.
     """
     check_designs(designs)
     statistics, outcomes, names = as_list(statistic), as_list(outcome), as_list(by)

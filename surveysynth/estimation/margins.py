@@ -77,9 +77,9 @@ def margins(
     designs: Sequence[SurveyDesign], formula: str, group: str, family: Family = "gaussian", *,
     offset: str | None = None, missing: str = "fail", redrawn: Sequence[SurveyDesign] = (),
 ) -> JointEstimates:  # fmt: skip
-    """Make the estimates of :func:`predictive_margins` from m synthetic designs, as one object.
+    """Estimate the mean of an outcome by group, adjusted for predictors, in m synthetic data sets.
 
-    ``redrawn`` is as in :func:`surveysynth.estimation.tables.tabulate`.
+    ``redrawn`` is as in :func:`.tables.tabulate`, the other arguments are as in :func:`predictive_margins`.
     """
     check_designs(designs)
     outcome, names = parsed(formula)

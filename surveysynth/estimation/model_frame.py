@@ -24,7 +24,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
-    """The settings of a fit from which predictors X of new records are computed.
+    """Settings of a fitted regression, from which the model matrix of new records is computed.
 
     The object contains no records of the design.  A fit has p coefficients.
 
@@ -52,7 +52,7 @@ class Model:
     naive: Floats | None
 
     def rows(self, frame: pd.DataFrame) -> tuple[Floats, Floats]:
-        """Return the predictors X (k, p) and offsets of k new records.  Raise InputError for unsuitable records."""
+        """Return the model matrix and the offsets of new records.  Raise InputError for unsuitable records."""
         if not isinstance(frame, pd.DataFrame):
             raise InputError(f"predictions need a DataFrame, not {type(frame).__name__}")
         for name in self.columns:
@@ -84,7 +84,7 @@ class Model:
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would show confidential values
 class Data:
-    """Outcome, predictors and offset of the k records of a design that a fit uses.
+    """Outcome, predictors and offset of the k records that a fit uses, from a design of n records.
 
     Attributes
     ----------
@@ -169,7 +169,7 @@ def _offsets(offset: str | None, frame: pd.DataFrame) -> Floats:
 
 
 def design_matrix(spec: Any, frame: pd.DataFrame) -> Floats:
-    """Compute the predictors X (k, p) of k records by the right-hand side of a fitted formula."""
+    """Compute the model matrix of records from the right-hand side of a fitted formula."""
     return np.asarray(spec.get_model_matrix(_ready(frame), na_action="ignore"), dtype=np.float64)
 
 
@@ -266,14 +266,14 @@ def _present(design: SurveyDesign, names: list[str], missing: str) -> Bools:
 
 
 def _in_the_design(fitted: Bools, present: Bools) -> Bools:
-    """Expand marks of the k fitted records to marks of all n records of the design."""
+    """Expand a bool array for the fitted records to all records of the design, with False for the other records."""
     marks = np.zeros(present.size, dtype=bool)
     marks[present] = fitted
     return marks
 
 
 def _outcome(design: SurveyDesign, name: str, present: Bools, family: Family) -> tuple[Floats, tuple[object, ...]]:
-    """Return the values of an outcome in the records that ``present`` marks, and its two categories.
+    """Return the values of an outcome in the records that ``present`` marks, and the two categories of the outcome.
 
     An outcome of two categories has the values 0 and 1.  For a numeric outcome, there are no categories.
     """

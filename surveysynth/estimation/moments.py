@@ -129,9 +129,9 @@ def covariances(
     designs: Sequence[SurveyDesign], outcome: str | Sequence[str], *, missing: str = "fail",
     redrawn: Sequence[SurveyDesign] = (),
 ) -> JointEstimates:  # fmt: skip
-    """Make the estimates of :func:`population_covariances` from m synthetic designs, as one object.
+    """Estimate variances and covariances of columns in the population, in m synthetic data sets.
 
-    ``redrawn`` is as in :func:`surveysynth.estimation.tables.tabulate`.
+    ``redrawn`` is as in :func:`.tables.tabulate`, the other arguments are as in :func:`population_covariances`.
     """
     check_designs(designs)
     one_of(missing, ("fail", "drop"), "missing")

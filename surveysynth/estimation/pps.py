@@ -73,7 +73,7 @@ def _over_domains(blocks: Blocks, pi: Floats, z: Floats, domain: Codes, domains:
 
 @nb.njit(cache=True)
 def _add_pairs(joint: Floats, pi: Floats, z: Floats, domain: Codes, squares: bool, out: Floats) -> None:
-    """Add the terms of all pairs of different records to the variances ``out`` (domains,).
+    """Add the terms for all pairs of different records to the variance of each domain in ``out`` (domains,).
 
     With ``squares``, the variance is Sen, Yates and Grundy's, otherwise Horvitz and Thompson's.  In the variance of a
     domain, z is 0 for records outside the domain.
@@ -205,7 +205,7 @@ def brewer(stratum: Codes, pi: Floats, z: Floats, domain: Codes, domains: int) -
 
 
 def brewer_matrix(stratum: Codes, pi: Floats, Z: Floats) -> Floats:
-    """Compute the covariance matrix (p, p) of the totals of the p columns of Z, as :func:`brewer` does."""
+    """Compute the covariance matrix of the totals of the columns of Z that R's ``svydesign(pps="brewer")`` gives."""
     c, scale, units, _ = _stratum_units(stratum, pi)
     mean = np.column_stack([sums(stratum, column, units.size) for column in Z.T]) / units[:, None]
     centred = Z - mean[stratum]
@@ -213,14 +213,14 @@ def brewer_matrix(stratum: Codes, pi: Floats, Z: Floats) -> Floats:
 
 
 def _stratum_units(stratum: Codes, pi: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return c_i = 1 - pi_i by record, and n_h / (n_h - 1), n_h and the sum of c_i by stratum."""
+    """Return 1 - pi_i by record, and n_h / (n_h - 1), the number n_h of units and the sum of 1 - pi_i by stratum."""
     c = 1 - pi
     units = np.bincount(stratum).astype(np.float64)
     return c, np.where(units > 1, units / np.maximum(units - 1, 1), 0.0), units, sums(stratum, c, units.size)
 
 
 def _stratum_weights(stratum: Codes, pi: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return c_i = 1 - pi_i by record, and Hajek's n_h / (n_h - 1) and the sum of c_i by stratum."""
+    """Return 1 - pi_i by record, and n_h / (n_h - 1) and the sum of 1 - pi_i by stratum, with n_h units of pi_i < 1."""
     c = 1 - pi
     uncertain = sums(stratum, (c > 0).astype(np.float64), int(stratum.max()) + 1)
     return c, uncertain / np.maximum(uncertain - 1, 1), sums(stratum, c, uncertain.size)

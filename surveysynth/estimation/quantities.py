@@ -76,7 +76,7 @@ class Quantity:
 
     @cached_property
     def missing(self) -> Bools | None:
-        """Marks (n,) of the records with a missing value, or None if no value is missing."""
+        """True for each record with a missing value, (n,), or None if no value is missing."""
         marks = [np.isnan(values) for values in (self.y, self.x) if values is not None]
         where = np.logical_or.reduce(marks) if marks else np.zeros(1, dtype=bool)
         return where if where.any() else None
@@ -147,7 +147,7 @@ def check_quantities(
 
 
 def listed(statistics: Sequence[str]) -> str:
-    """Return an argument ``statistic`` as it is written in Python: one text, or a list of texts."""
+    """Write the argument ``statistic`` for a message, as in Python code: one name, or a list of names."""
     return repr(statistics[0] if len(statistics) == 1 else list(statistics))
 
 

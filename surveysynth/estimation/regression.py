@@ -124,7 +124,7 @@ class Regression:
         return at
 
     def _design_effects(self, at: list[int]) -> Floats:
-        """Compute generalized design effects: the eigenvalues of V0^-1 V (:func:`likelihood_ratio_test`)."""
+        """Compute generalized design effects of some coefficients, which :func:`likelihood_ratio_test` defines."""
         assert self._model.naive is not None
         V, V0 = (matrix[np.ix_(at, at)] for matrix in (self.covariance.to_numpy(), self._model.naive))
         return np.asarray(np.linalg.eigvals(np.linalg.solve(V0, V)).real)

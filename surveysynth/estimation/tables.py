@@ -217,12 +217,13 @@ def tabulate(
     interval: Interval = USUAL,
     empty: bool = False,
 ) -> pd.DataFrame:
-    """Make the table of :func:`estimate` from m synthetic designs, combined by :func:`.combining.combine`.
+    """Make a table of estimates by domain, combined over m synthetic data sets by :func:`.combining.combine`.
 
-    All designs have the same values in the ``by`` columns, in any order of the records, except in columns that are
-    ``synthesized``.  ``count_designs`` have the records of the ``designs``, with the weights, strata and PSUs that
-    counts need.  ``redrawn`` holds versions of the first design with other noise (module docstring).  The variance of
-    the estimates over these versions is added.  Design effects are means over the m designs.
+    The table is described at :func:`estimate`.  All designs have the same values in the ``by`` columns, in any order
+    of the records, except in columns that are ``synthesized``.  ``count_designs`` have the records of the ``designs``,
+    with the weights, strata and PSUs that counts need.  ``redrawn`` holds versions of the first design with other noise
+    (module docstring).  The variance of the estimates over these versions is added.  Design effects are means over the
+    m designs.
     """
     check_designs(designs)
     one_of(deff, (False, True, "replace"), "deff")
@@ -487,7 +488,7 @@ def combined_of(
 
 
 def _known_in_most(u: Floats) -> Floats:
-    """Replace missing variances of a quantile (m, D) by the mean variance of the domain over the other data sets.
+    """Replace missing variances of a quantile by the mean variance in the same domain over the other data sets.
 
     In a domain whose variance is missing in half or more of the m data sets, nothing is replaced.
     """
@@ -498,7 +499,7 @@ def _known_in_most(u: Floats) -> Floats:
 
 
 def _without_rounding(estimates: Floats) -> Floats:
-    """Make the m estimates of a domain exactly equal if they differ only by rounding.  The estimates are (m, D)."""
+    """Make the estimates of a domain exactly equal in all m data sets if they differ only by rounding: (m, D)."""
     return np.where(np.ptp(estimates, axis=0) <= FIXED * np.abs(estimates[0]), estimates[0], estimates)
 
 
@@ -582,7 +583,7 @@ def _renumbered(partition: Partition, number: dict[tuple[object, ...], int]) -> 
 def with_empty_domains(
     partitions: Sequence[tuple[Partition, ...]], levels: dict[str, list[object]]
 ) -> list[tuple[Partition, ...]]:
-    """Extend the partitions of :func:`shared_partitions` to a domain for every combination of the ``levels``."""
+    """Add domains without records to the partitions, so that every combination of the ``levels`` is a domain."""
     subsets = [subset for size in range(len(levels), -1, -1) for subset in combinations(levels, size)]
     complete = []
     for same, subset in zip(partitions, subsets, strict=True):
@@ -612,7 +613,7 @@ def filtered(designs: Sequence[SurveyDesign], where: Where, again: Sequence[Surv
 
 
 def check_by(by: list[str]) -> None:
-    """Raise InputError if ``by`` names a column twice, or one with the name of a column of the table."""
+    """Raise InputError if ``by`` names a column twice, or a column whose name the table of estimates needs."""
     if len(set(by)) < len(by):
         raise InputError(f"by names a column twice: {by}")
     if set(by) & OWN:

@@ -154,7 +154,7 @@ def _stage_variances(
 
 
 def pairs(a: Codes, b: Codes, size_a: int, size_b: int) -> tuple[Codes, Codes, Codes]:
-    """Find the pairs (a_i, b_i) that occur.  Return the a of each pair, the b of each pair, and each record's pair.
+    """Find the distinct pairs (a_i, b_i), and return the first codes, the second codes and the pair of each record.
 
     A record's pair is given by its position among the pairs.  ``size_a`` and ``size_b`` are the numbers of codes.
     """

@@ -127,7 +127,7 @@ def degrees_of_freedom(design: SurveyDesign, domain: Codes, domains: int) -> Flo
     first = design.stages[0]
 
     def occupied_groups(groups: Codes) -> Codes:
-        """Count, for each domain, the groups that have records of the domain: (domains,)."""
+        """Count the groups (PSUs or strata) that have records of each domain: (domains,)."""
         size = int(groups.max()) + 1
         if size == len(groups):  # every group has one record
             return np.bincount(domain[inside], None, domains)
@@ -147,9 +147,9 @@ def _blocks(design: SurveyDesign) -> Iterator[tuple[Codes, Floats]]:
 
 
 def _calibrated(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> Floats:
-    """Compute variances for calibrated weights, from residuals, which are not 0 outside a domain.
+    """Compute the variance for each domain under calibrated weights, from calibration residuals of all records.
 
-    A few domains are computed at a time, to limit the memory.
+    The residuals are not 0 outside a domain.  A few domains are computed at a time, to limit the memory.
     """
     residuals = _residuals(design)
     inside, columns = np.flatnonzero(domain >= 0), max(1, DENSE // design.n)
@@ -174,9 +174,9 @@ def _residuals(design: SurveyDesign) -> Values:
 
 
 def _after_regression(known: Calibration) -> Values:
-    """Return the function that replaces weighted values w u by residuals w (u - x' B) of one calibration.
+    """Return the function that replaces weighted values by weighted residuals from regression on calibration variables.
 
-    x are the auxiliary variables and B the coefficients of u (module docstring).
+    w u becomes w (u - x' B), with the auxiliary variables x and the coefficients B of u (module docstring).
     """
     X = known_values(known.after.size, known.margins, known.auxiliary)
     XDX: Any = (X * known.before[:, None]).T @ X

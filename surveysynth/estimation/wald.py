@@ -19,7 +19,7 @@ SINGULAR = 1e-12  # a covariance matrix with a smaller reciprocal condition numb
 
 @dataclass(frozen=True)
 class Test:
-    """A test of a hypothesis.
+    """Result of a hypothesis test: statistic, degrees of freedom and p value.
 
     Attributes
     ----------

@@ -81,7 +81,7 @@ class PoissonJoint(Joint):
 
 @dataclass(frozen=True)
 class SimpleRandomJoint(Joint):
-    """Joint inclusion probabilities of a simple random sample of n of N units: ``pair`` = n (n - 1) / (N (N - 1))."""
+    """Joint inclusion probabilities of a simple random sample of n of N units: n (n - 1) / (N (N - 1)) per pair."""
 
     pair: float
 

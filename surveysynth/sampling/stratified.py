@@ -39,7 +39,7 @@ METHODS = (*PROPORTIONAL, "maximum_entropy", "multinomial", "srs")
 
 @dataclass(frozen=True)
 class Selection:
-    """A sample from a frame.
+    """A sample from a sampling frame.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ def draw(
     *,
     N: int | None = None,
 ) -> Selection:
-    """Draw a sample from a frame, separately in each stratum if there are strata.
+    """Draw a sample from a sampling frame, separately in each stratum if there are strata.
 
     Parameters
     ----------

@@ -95,7 +95,7 @@ class Replicates(ABC):
         """Return the factors (n, stop - start) by which replicates ``start`` to ``stop - 1`` multiply the weights."""
 
     def multiplicand(self, weights: Floats) -> Floats:
-        """Return the weights (n,) by which factors of a replicate are multiplied to give its replicate weights.
+        """Return the weights (n,) that are multiplied by the factors of a replicate to give replicate weights.
 
         They are ``weights``, the weights of the design, unless a file has replicate weights other than 0 for a record
         of weight 0.  Such a record needs another number (:class:`.given.GivenReplicates`).
@@ -121,7 +121,7 @@ class Replicates(ABC):
 
     @abstractmethod
     def degf(self, weights: Floats, inside: Records = slice(None)) -> int:
-        """Compute the degrees of freedom: the rank of the replicate weights minus 1, as R's ``degf``.
+        """Compute the degrees of freedom: the rank of the replicate weights minus 1, as in R's ``degf``.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class Replicates(ABC):
         """
 
     def variance(self, theta_r: Floats, theta: Floats) -> Floats:
-        """Compute the variances of D estimates from their replicates.
+        """Compute the variances of D estimates from the estimates in all replicates.
 
         Parameters
         ----------
@@ -153,7 +153,7 @@ class Replicates(ABC):
         return np.asarray(self.scale * (self.rscales @ squares) * self._scaled_up(exists))
 
     def covariance(self, theta_r: Floats, theta: Floats) -> Floats:
-        """Compute the covariance matrix of p estimates from their replicates: (p, p).
+        """Compute the covariance matrix (p, p) of p estimates from the estimates in all replicates.
 
         Parameters
         ----------

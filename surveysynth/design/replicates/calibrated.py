@@ -56,7 +56,7 @@ class CalibratedReplicates(Replicates):
         return np.concatenate([(sums @ self.factors(r, min(r + step, self.R))).T for r in range(0, self.R, step)])
 
     def degf(self, weights: Floats, inside: Records = slice(None)) -> int:
-        """Compute the degrees of freedom: the rank of the replicate weights minus 1, as R's ``degf``.
+        """Compute the degrees of freedom: the rank of the replicate weights minus 1, as in R's ``degf``.
 
         After linear calibration without bounds, the rank of the calibrated replicate weights is used.  Other
         calibration is not linear in the weights, so that this rank would be meaningless.  The rank of the replicate

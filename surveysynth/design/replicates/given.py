@@ -49,7 +49,7 @@ class GivenReplicates(Replicates):
         return self._block(slice(start, stop), slice(None)).T / self._divisors[:, None]
 
     def multiplicand(self, weights: Floats) -> Floats:
-        """Return the weights (n,) by which factors of a replicate are multiplied to give its replicate weights.
+        """Return the weights (n,) that are multiplied by the factors of a replicate to give replicate weights.
 
         They are ``weights``, the weights of the design, but 1 for a record of weight 0 that has another weight in some
         replicate.  The factors of this record are its replicate weights.
@@ -63,7 +63,7 @@ class GivenReplicates(Replicates):
 
     @cached_property
     def _divisors(self) -> Floats:
-        """The numbers (n,) by which the columns are divided to get factors.
+        """Divisors (n,) that turn the columns of replicate weights into factors.
 
         They are the weights (1 for a weight of 0) if the columns have full weights, and 1 if they have factors.
         """
@@ -82,12 +82,12 @@ class GivenReplicates(Replicates):
         return alone
 
     def _block(self, replicates: slice, records: Records) -> Floats:
-        """Return the values of some columns for some records: (replicates, records)."""
+        """Return the values in the columns of some replicates for some records: (replicates, records)."""
         return np.array([values[records] for values in self._values[replicates]], dtype=np.float64)
 
     @cached_property
     def _values(self) -> list[NDArray[Any]]:
-        """The columns as arrays.  They are stored, since estimates for domains use them thousands of times."""
+        """Columns of replicate weights as arrays, stored since estimates for domains use them thousands of times."""
         return [column.to_numpy() for column in self.columns]
 
     def totals(self, z: Floats, domain: Codes, domains: int) -> Floats:  # noqa: D102

@@ -84,7 +84,7 @@ def _draw(stage: Stage, number: int, above: Levels, rng: np.random.Generator) ->
 
 
 def _values(stages: tuple[Stage, ...]) -> Floats:
-    """Compute the table of factors, which has a row for each stratum of the last stage: (strata, stages + 1).
+    """Compute the possible factors of replicate weights in each stratum of the last stage: (strata, stages + 1).
 
     Column k, from 0, has the factor of a unit that is kept at the first k stages and not at the next stage.
     """
