@@ -86,14 +86,14 @@ def synthesizer_of(settings: Settings, folder: Path) -> Synthesizer:
 
 
 def _refuse_sequence_entries(settings: Settings) -> None:
-    """Raise InputError for entries that need several models in sequence; it is called if there is only one model."""
+    """Raise InputError if a plan with a single model has entries that need several models in sequence."""
     names = "edits.applies", "edits.elsewhere"
     if stray := [name for name in names if settings[name] is not None]:
         raise InputError(f"{', '.join(stray)}: only with model.later")
 
 
 def _later(later: LaterModel, given: dict[str, Any], bounds: Any) -> Synthesizer:
-    """Return a later model of a sequence.
+    """Return the model of a later outcome in a sequence of models.
 
     ``given`` are the options of the first model; the later model takes over those that it also has.
     """
@@ -210,7 +210,7 @@ def by_of(settings: Settings, model: Synthesizer) -> list[str] | None:
 
 
 def print_of(settings: Settings, model: Synthesizer, folder: Path) -> tuple[Symbols, Wording]:
-    """Return two things: the symbols for the quality of estimates, and the words of the printed tables.
+    """Return the symbols for the quality of estimates, and the words of the printed tables.
 
     Raise InputError if symbols or words are not valid, or units of measurement are given for columns that are not
     outcomes.
@@ -223,7 +223,7 @@ def print_of(settings: Settings, model: Synthesizer, folder: Path) -> tuple[Symb
 
 
 def accepted_of(settings: Settings) -> list[str]:
-    """Return the accepted faults: failed diagnostics, and "information" if weights may keep too little of it."""
+    """Return what the plan accepts: names of failed diagnostics, and "information" for low privacy weights."""
     return [name for name in settings.release.accept or () if name != CONFIRMED]
 
 
@@ -249,7 +249,7 @@ def check_formulas(settings: Settings, columns: Sequence[str]) -> None:
 
 
 def _formula_fault(formula: str, columns: Sequence[str]) -> str:
-    """Return a text on what is wrong with a formula for a file with these columns, or an empty text."""
+    """Return the error message on a formula for a file with these columns; empty if nothing is wrong."""
     try:
         outcomes, predictors = sides(formula)
         names = [*(category(outcome) or outcome for outcome in outcomes)]

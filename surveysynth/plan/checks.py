@@ -62,7 +62,7 @@ def refuse_far_total(design: SurveyDesign, settings: Settings) -> None:
 
 
 def superseded(settings: Settings, folder: Path) -> dict[str, Any]:
-    """Return epsilon, kind of guarantee and checksum of the earlier release that this one replaces.
+    """Return epsilon, kind of guarantee and checksum of the earlier release that the planned release replaces.
 
     The result is empty if the plan names no earlier release.
     """
@@ -74,10 +74,10 @@ def superseded(settings: Settings, folder: Path) -> dict[str, Any]:
 
 
 def with_earlier(earlier: dict[str, Any], epsilon: float) -> tuple[list[str], dict[str, Any]]:
-    """Return sentences for the report, and facts for the manifest, on the release that this one replaces.
+    """Return sentences for the report, and facts for the manifest, on the ``earlier`` release that is replaced.
 
-    Both contain the sum of the two epsilons, of which ``epsilon`` is this release's own.  Both are empty if there is no
-    earlier release.
+    Both contain the sum of the epsilons of the earlier and the new release; ``epsilon`` is that of the new release.
+    Both are empty if there is no earlier release.
     """
     if not earlier:
         return [], {}

@@ -31,9 +31,10 @@ PER_COLUMN = 50  # with at least this many records per column of predictors a fl
 
 
 def choose(settings: Settings, facts: PublicFacts, folder: Path) -> tuple[Settings, dict[str, str]]:
-    """Choose values for entries that are not given, such as the model, the mechanism and m.
+    """Choose values for entries that are not given, and return the settings with the reason for each choice.
 
-    Public facts, such as bounds and population totals, are not chosen, because only the agency knows them.
+    Such entries are the model, the mechanism and m.  Public facts, such as bounds and population totals, are not
+    chosen, because only the agency knows them.
 
     Parameters
     ----------
@@ -106,7 +107,7 @@ def choose(settings: Settings, facts: PublicFacts, folder: Path) -> tuple[Settin
 
 
 def lacking(settings: Settings, *, at_hand: bool) -> dict[str, str]:
-    """Return the entries that the agency must still fill in: full name of the entry, and a text on what to enter.
+    """Return, for each entry that the agency must still fill in, a text on what to enter, by name of the entry.
 
     If ``at_hand``, the design is in memory, so that the plan needs no path of the confidential file.
     """

@@ -344,7 +344,7 @@ def _drafted_design(
 def _full_names(
     settings: Settings, entries: Mapping[str, Any], called: Callable[..., Any], name: str
 ) -> dict[str, Any]:
-    """Return ``entries``, which have short names such as "epsilon", by full name.
+    """Replace short names of entries, such as "epsilon", by full names, such as "privacy.epsilon".
 
     Raise InputError if a name is unknown.  The message begins with the name of the function that the user called,
     ``name``, and suggests entries and arguments of this function, ``called``.

@@ -193,7 +193,7 @@ def pooled(found: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def typical_ratios(errors: pd.DataFrame) -> dict[str, float]:
-    """Return, for each statistic, the root mean square over all cells of ``ratio`` in :func:`expected_errors`."""
+    """Return, for each statistic, the root mean square of the ratios of standard errors (release divided by file)."""
     squares = (errors["ratio"] ** 2).groupby(errors["statistic"], sort=False).mean() ** 0.5
     return {str(statistic): float(ratio) for statistic, ratio in squares.items()}
 
@@ -262,7 +262,7 @@ def _shares(measured: Measurements) -> pd.DataFrame:
 
 
 def _compared(made: SurveyDesign, measured: Measurements, names: list[str], m: int, seed: int) -> pd.DataFrame:
-    """Release the made-up file ``made`` from its noisy tables ``measured``, and return :attr:`Rehearsal.cells`.
+    """Make the release of a made-up file from noisy tables, and return its estimates (:attr:`Rehearsal.cells`).
 
     ``names`` are the variables of the tables.
     """

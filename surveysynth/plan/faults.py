@@ -36,7 +36,7 @@ REMOVED = {  # entries of plans of version 0.2, and what to write instead
 
 
 def removed_entries(plan: Mapping[str, Any]) -> list[str]:
-    """Return, for each removed entry of version 0.2 that the plan has, a text on what to write instead."""
+    """Return a text on what to write instead, for each entry of the plan that is valid only in version 0.2."""
     return [line for entry, line in REMOVED.items() if _is_there(plan, entry)]
 
 
@@ -65,7 +65,7 @@ def faults(errors: Sequence[Any], plan: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _place(error: Any, plan: Any) -> Place:
-    """Return the place of an error of pydantic: the names of section and entry, and positions in lists.
+    """Return where in a plan pydantic found an error: the names of section and entry, and positions in lists.
 
     pydantic's location also has the types of values that it tried, which are left out.
     """

@@ -153,7 +153,7 @@ def _value_findings(
 
 
 def _level_findings(design: SurveyDesign, outcome: str, declared: Outcome | None) -> list[str]:
-    """Return sentences on a category's missing values and undeclared levels, for which the file would be refused."""
+    """Return sentences on missing values and undeclared levels of a categorical outcome, which stop a release."""
     if declared is None or declared.levels is None or declared.applies:
         return []
     column, found = design.column(outcome), list[str]()
@@ -198,7 +198,7 @@ def _residual_findings(settings: Settings, design: SurveyDesign, model: Synthesi
 
 
 def _size_findings(settings: Settings, design: SurveyDesign, outcome: str) -> list[str]:
-    """Return sentences on significant rank correlations between an outcome's mean in PSUs, or units, and their size."""
+    """Return sentences on significant rank correlations between the size of PSUs, or units, and an outcome's mean."""
     found, y = list[str](), design.numeric(outcome)
     groups = {"PSUs": list(design.psu_names[:1]), "units": as_list(settings.privacy.unit)}
     for what, columns in groups.items():

@@ -519,6 +519,6 @@ class Plan(PlanEntries):
 
 
 def _with_more(release: Release, notes: Sequence[str], facts: Mapping[str, Any]) -> Release:
-    """Return the release with ``notes``, sentences for its report, and ``facts`` for its manifest added."""
+    """Return a release with further sentences in the privacy report and further facts in the manifest."""
     report = replace(release.privacy, assumptions=[*release.privacy.assumptions, *notes])
     return replace(release, method=release.method | dict(facts), privacy=report)

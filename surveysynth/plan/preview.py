@@ -93,7 +93,7 @@ def preview(
     settings: Settings, facts: PublicFacts, model: Synthesizer, mechanism: Mechanism, folder: Path,
     reasons: Mapping[str, str], *, inside: bool,
 ) -> Preview:  # fmt: skip
-    """Return sentences on a plan's release, warnings, and the expected accuracy (:meth:`Plan.check`).
+    """Return the preview of a plan's release: sentences, warnings, and the expected accuracy (:meth:`Plan.check`).
 
     Parameters
     ----------
@@ -255,7 +255,7 @@ def _range(values: pd.Series, form: str) -> str:
 def _page_text(
     settings: Settings, facts: PublicFacts, model: Synthesizer, mechanism: Mechanism, folder: Path, before: float
 ) -> list[str]:  # fmt: skip
-    """Return sentences of the printed tables on what is protected and what is not, and one on missing facts.
+    """Return the sentences on privacy that printed tables will have, and one on printed facts that the plan lacks.
 
     ``before`` is the epsilon of earlier years' tables.
     """

@@ -34,7 +34,7 @@ class PublicFacts:
         return repr(self.design).removeprefix("SurveyDesign: ")
 
     def cells(self, by: list[str]) -> pd.DataFrame:
-        """Return the number of ``records`` in each combination of levels of ``by``, in the margins and in the file."""
+        """Return the number of records in each cell of the variables ``by``, in the margins and in the whole file."""
         return estimate(self.design, by=by, statistic="count")[[*by, "n"]].rename(columns={"n": "records"})
 
     def levels(self, name: str) -> pd.Series:

@@ -28,7 +28,7 @@ ENTRIES = {  # entries of [survey] by role of the design; "replicate_scale" is d
 
 
 def opened(file: Path, settings: Settings) -> tuple[list[str], dict[str, str], Callable[..., SurveyDesign]]:
-    """Return three things: the columns of a file, the labels of columns by name, and a function that makes the design.
+    """Return the columns of a file, the labels of columns by name, and a function that makes the design.
 
     The function takes the roles of columns as arguments, such as ``weights="w"``.  The columns of a parquet file are
     read when they are needed, unless entries of the plan change how the file is read.

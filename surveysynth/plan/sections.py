@@ -44,7 +44,10 @@ def _short_names(path: str) -> str:
 
 
 def _number(value: Any) -> Any:
-    """Return a value without its numpy type.  Raise ValueError for texts and truth values, which pydantic converts."""
+    """Convert a numpy number to a Python number.  Raise ValueError for texts and truth values.
+
+    Without the error, pydantic would convert texts and truth values to numbers.
+    """
     if isinstance(value, str | bool | np.bool_):
         raise ValueError("Input should be a number")
     return value.item() if isinstance(value, np.generic) else value

@@ -84,7 +84,7 @@ class Attacked(Protocol):
 
     @property
     def weights_from_file(self) -> bool:
-        """True if the privacy weights of other records change if a record is left out."""
+        """True if the privacy weights of other records change if a record is left out of the file."""
         ...
 
     def refitted(self, left_out: Sequence[int], rng: np.random.Generator) -> ProtectedFit:
@@ -101,7 +101,7 @@ class Attacked(Protocol):
         ...
 
     def contributions(self, records: Codes) -> Floats:
-        """Return the contributions of some records to the log pseudo likelihood at each draw: (draws, records)."""
+        """Return the contributions of some records to the log pseudo likelihood, at each draw (rows)."""
         ...
 
 
@@ -312,7 +312,7 @@ def membership_attack(
 
 
 def _refitted(fit: Attacked, left_out: Sequence[int], rng: np.random.Generator) -> tuple[float, ...]:
-    """Fit again without some units, and simulate the test that distinguishes the two fits (:func:`between`).
+    """Fit again without some units, and simulate the test of the original fit against this fit (:func:`between`).
 
     All results are NaN if the model cannot be fitted without these units.
     """
@@ -329,7 +329,7 @@ def between(
     inside: Floats, weight_in: Floats, outside: Floats, weight_out: Floats, m: int, epsilon: float,
     rng: np.random.Generator,
 ) -> tuple[float, float, float, float, float]:  # fmt: skip
-    """Simulate the test that distinguishes the draws of two fits, "in" and "out".
+    """Simulate the test of whether m draws come from the fit "in" (with some units) or the fit "out" (without them).
 
     Return the five columns ``*_refit`` of :class:`MembershipAttack`: advantage, AUC, beyond, loss and error.
 
@@ -351,9 +351,10 @@ def between(
 
 
 def log_normalizers(inside: Floats, weight_in: Floats, outside: Floats, weight_out: Floats) -> tuple[float, float]:
-    """Return an estimate of log(Z_out / Z_in), the log ratio of the normalizing constants, and its standard error.
+    """Estimate the log ratio of the normalizing constants of two posteriors, and the standard error of this estimate.
 
-    The parameters are those of :func:`between`, and the source is the acceptance ratio of Bennett (1976).
+    The ratio is Z_out / Z_in.  The parameters are those of :func:`between`, and the source is the acceptance ratio of
+    Bennett (1976).
     """
 
     def excess(c: float) -> float:
@@ -369,7 +370,7 @@ def log_normalizers(inside: Floats, weight_in: Floats, outside: Floats, weight_o
 
 
 def log_ratios(c: Floats, weight: Floats) -> Floats:
-    """Return, at each draw, log r for each record: r is the ratio of the posterior densities without and with it.
+    """Return the log ratio of the posterior densities without and with each record, at each draw.
 
     c (S, records) are the records' contributions to the log likelihood in S draws.  ``weight`` are the probabilities of
     the draws.
@@ -379,10 +380,10 @@ def log_ratios(c: Floats, weight: Floats) -> Floats:
 
 
 def advantage_of_one(log_r: Floats, weight: Floats) -> Floats:
-    """Return, for each record, the advantage of the best test of membership from one draw: half the mean of |1 - r|.
+    """Return, for each record, the advantage of the best test of membership from one draw.
 
-    r is the ratio of the posterior densities without and with the record.  The mean is over draws from the fit with the
-    record, whose probabilities are ``weight``.
+    It is half the mean of |1 - r|, where r is the ratio of the posterior densities without and with the record.  The
+    mean is over draws from the fit with the record, whose probabilities are ``weight``.
     """
     return np.asarray(weight @ np.abs(np.expm1(log_r)) / 2)
 
@@ -414,10 +415,9 @@ def _auc(inside: Floats, outside: Floats) -> float:
 
 
 def _units(fit: Attacked) -> tuple[Codes, Codes, Codes]:
-    """Sort the n records by the U protected units.
+    """Sort records by protected unit, and return each unit's first record, the sorted records, and the units' starts.
 
-    Return the first record of each unit, the sorted records, and the position in the sorted records at which each unit
-    begins, with n at the end.
+    The starts are positions in the sorted records, with the number of records at the end.
     """
     n = fit.rows.size
     unit = np.arange(n) if fit.unit.by_record is None else fit.unit.by_record
@@ -427,9 +427,10 @@ def _units(fit: Attacked) -> tuple[Codes, Codes, Codes]:
 
 
 def _blocks(fit: Attacked, order: Codes, start: Codes, units: Codes) -> Iterator[Floats]:
-    """Yield the contributions of units to the log likelihood, in blocks of a few units: arrays (draws, units).
+    """Yield the contributions of units to the log likelihood at each draw, in blocks of a few units.
 
-    ``order`` has the records sorted by unit, and ``start`` the position at which each unit begins (:func:`_units`).
+    A block has draws in rows and units in columns.  ``order`` has the records sorted by unit, and ``start`` the
+    position at which each unit begins (:func:`_units`).
     """
     size = np.diff(start)[units]
     most = max(BLOCK // fit.weighted.posterior.size, 1)

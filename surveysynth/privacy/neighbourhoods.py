@@ -73,9 +73,10 @@ def sizes(given: Sizes, name: str, d: int, each: str = "value") -> Floats:
 
 
 def ends(y: Floats, radius: Floats, floor: Floats, relative: bool) -> tuple[Floats, Floats]:
-    """Return the lower and upper limits (n, d) of the balls around the values y (n, d) of n records.
+    """Return the lower and upper limits of the balls around the values ``y`` of records.
 
-    The limits are y -/+ max(radius, floor), where ``radius`` (d,) is multiplied by |y| if ``relative``.
+    The limits are y -/+ max(radius, floor), where ``radius`` (d,) is multiplied by |y| if ``relative``.  ``y`` has the
+    shape (n, d), for n records and d variables.
     """
     width = np.maximum(radius * np.abs(y) if relative else radius, floor)
     return y - width, y + width
@@ -83,11 +84,11 @@ def ends(y: Floats, radius: Floats, floor: Floats, relative: bool) -> tuple[Floa
 
 @dataclass(frozen=True)
 class Balls:
-    """The balls around the d values of n confidential records, among the n synthetic records of one data set.
+    """The balls around the values of confidential records, and the values of one synthetic data set.
 
-    Synthetic values are sorted by pattern (combination of values that the intruder knows), and then by the first of
-    their d numbers.  By this first number alone, the ball of record i holds the sorted values ``first[i]`` to
-    ``last[i] - 1``.
+    There are n confidential and n synthetic records, with d numbers each.  Synthetic values are sorted by pattern
+    (combination of values that the intruder knows), and then by the first of their d numbers.  By this first number
+    alone, the ball of record i holds the sorted values ``first[i]`` to ``last[i] - 1``.
     """
 
     pattern: Codes  # (n,) pattern of each record
@@ -157,7 +158,7 @@ def balls_of(
 
 @nb.njit(cache=True)
 def _spans(value: Floats, start: Codes, end: Codes, low: Floats, high: Floats) -> tuple[Codes, Codes]:
-    """Return, for each record, the positions of the first value in [low, high] and after the last such value.
+    """Return, for each record, the first position, and one past the last, of the values in [low, high].
 
     Values are sorted within each pattern.  Positions ``start`` to ``end - 1``, those of the record's pattern, are
     searched.
@@ -211,7 +212,7 @@ def marginal(balls: Balls) -> Floats:
 
 
 def attribute(balls: Balls) -> Floats:
-    """Return, for each record, which share of the matching synthetic records has a value in the record's ball.
+    """Return, for each record, the share of matching synthetic records whose value lies in the record's ball.
 
     Synthetic records match if they have the values that the intruder knows.  The share is 0 if no record matches.
     """
@@ -228,12 +229,12 @@ def match(balls: Balls) -> Floats:
 
 
 def matching(balls: Balls) -> Floats:
-    """Return the number M_i of synthetic records that match the known values of each record."""
+    """Return, for each record, the number M_i of synthetic records with the values that the intruder knows."""
     return balls.M.astype(np.float64)
 
 
 def pairwise(balls: Balls) -> Floats:
-    """Return alpha~_i of each record: 1 minus the mean risk of pairs with this record.
+    """Return alpha~_i: 1 minus the mean probability that record i is identified together with another record.
 
     Source: Hu, Savitsky & Williams 2022b, eq. 14.  The variables that the intruder knows must not be synthesized.
     """

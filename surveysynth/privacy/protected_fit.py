@@ -43,7 +43,7 @@ class PseudoLikelihood:
         return self.model.censored(self.records, alpha, bound, self.sampler)
 
     def lipschitz(self, posterior: Draws, alpha: Floats) -> Floats:
-        """Return the unweighted Lipschitz bound M_i (U,) of each unit: the maximum over draws of its |log density|.
+        """Return the unweighted Lipschitz bound M_i of each unit: the largest |log density| of the unit over draws.
 
         M_i is not multiplied by the privacy weight alpha_i.  If effects of PSUs are integrated out, the densities
         themselves depend on ``alpha``.

@@ -116,13 +116,13 @@ def tune(
 
 
 def truncated(c1: float, alpha: Floats, risk: Floats, pseudo: PseudoLikelihood, target: float) -> ProtectedFit:
-    """Fit with privacy weight 0 for every record whose weighted bound alpha_i f_i exceeds the target (Weighted-e).
+    """Fit with privacy weight 0 for every record whose weighted Lipschitz bound exceeds the target (Weighted-e).
 
     Source: Hu, Williams & Savitsky 2025, section 2.2.
 
-    f_i is the Lipschitz bound under the unweighted fit.  With these bounds the number of records of weight 0 agrees
-    with the authors' Table 1; with bounds under the weighted fit it does not.  The bounds of the new fit can exceed the
-    target, as in the authors' section 4.2.
+    The weighted bound is alpha_i f_i, where f_i is the bound under the unweighted fit.  With these bounds the number of
+    records of weight 0 agrees with the authors' Table 1; with bounds under the weighted fit it does not.  The bounds of
+    the new fit can exceed the target, as in the authors' section 4.2.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def truncated(c1: float, alpha: Floats, risk: Floats, pseudo: PseudoLikelihood, 
 
 
 def reweight(first: ProtectedFit, pseudo: PseudoLikelihood, steps: int, *, tolerance: float = 0.01) -> ProtectedFit:
-    """Raise the weights of records whose bounds lie below the overall bound, step by step.
+    """Raise the privacy weights of records whose Lipschitz bounds lie below the overall bound, step by step.
 
     Source: Hu, Savitsky & Williams 2020, Algorithm 1.
 
@@ -221,10 +221,11 @@ def first_guess(alpha: Callable[[float], Floats], pseudo: PseudoLikelihood, targ
 
 
 def _largest(alpha: Callable[[float], Floats], M: Floats, target: float, tolerance: float, start: float) -> float:
-    """Find a c1 at which max_i alpha_i M_i is at most the target and, if possible, at least target (1 - tolerance / 2).
+    """Find a c1 at which the overall Lipschitz bound is at most the target and, if possible, just below the target.
 
-    M are the unweighted Lipschitz bounds.  If max_i alpha_i M_i is at most the target even under the largest possible
-    privacy weights, the result is a c1 that gives these weights.
+    The overall bound is max_i alpha_i M_i, where M are the unweighted bounds.  Just below means at least
+    target (1 - tolerance / 2).  If the bound is at most the target even under the largest possible privacy weights, the
+    result is a c1 that gives these weights.
     """
 
     def delta(c1: float) -> float:

@@ -50,7 +50,7 @@ class Unit:
         return n if self.by_record is None else int(self.by_record.max()) + 1
 
     def spread(self, values: Floats) -> Floats:
-        """Give each record the value of its unit: (U,) becomes (n,)."""
+        """Return for each record the value of the record's unit."""
         return values if self.by_record is None else values[self.by_record]
 
     @property
@@ -64,7 +64,7 @@ class Unit:
         return 1 if self.by_record is None else int(size_classes(np.bincount(self.by_record)).max()) + 1
 
     def even(self, alpha: Floats, present: Floats | None = None) -> Floats:
-        """Lower privacy weights (U,) so that small and large units have the same mean weight: see :func:`even`."""
+        """Lower the units' privacy weights so that small and large units have the same mean: see :func:`even`."""
         return alpha if self.by_record is None else even(alpha, np.bincount(self.by_record), present)
 
 

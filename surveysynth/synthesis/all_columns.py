@@ -89,7 +89,7 @@ def _levels(name: str, outcomes: Mapping[str, Outcome] | None) -> int:
 
 
 def _worth_measuring(levels: Mapping[str, int], n: int, outcomes: int, budget: TableBudget | None) -> list[str]:
-    """Return the columns whose tables have many records in a cell, compared with the noise.
+    """Return the columns whose noisy tables have many records in each cell, relative to the noise.
 
     ``levels`` has the number of levels of each column, and ``outcomes`` is the number of outcomes.  Columns with the
     most levels are left out first.  At least one column remains.  The order of the columns does not change.

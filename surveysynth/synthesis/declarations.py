@@ -184,7 +184,7 @@ def public_totals(
     design: SurveyDesign, terms: Sequence[Term], total: float | Mapping[Any, float] | None, totals: Totals | None, *,
     public_weight: bool,
 ) -> tuple[float, dict[str, Floats]]:  # fmt: skip
-    """Return the population total, and the known population totals of levels, (levels,), by name of the term.
+    """Return the population total, and the known population totals of each term's levels, by name of the term.
 
     The totals come from the arguments ``total`` and ``totals``, or are the totals to which the survey weights were
     calibrated.  With ``public_weight``, the default of the population total is the sum of the weights.
@@ -230,7 +230,7 @@ def calibrated_total(design: SurveyDesign) -> float | None:
 
 
 def _calibrated_totals(design: SurveyDesign, terms: Sequence[Term]) -> dict[str, Floats]:
-    """Return the population totals of a term's levels, for each term to whose totals the survey weights are calibrated.
+    """Return the population totals of the levels of each term to which the survey weights are calibrated.
 
     Totals that are not whole numbers are left out.
     """

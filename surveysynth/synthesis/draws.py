@@ -21,7 +21,7 @@ def check_chains(chains: int, warmup: int, draws: int) -> None:
 def choose_draws(
     posterior: Draws, m: int, rng: np.random.Generator, used: Sequence[int] = ()
 ) -> tuple[list[int], float]:
-    """Choose m well separated posterior draws, and return their positions and the largest autocorrelation between them.
+    """Choose m well separated posterior draws, and return their positions and their largest autocorrelation.
 
     The draws are from different chains if there are enough chains.
 

@@ -408,7 +408,7 @@ class Fit(FittedModel):
         return Spending(m, asked, None if self.kind == "none" else self._published_epsilon(m, asked))
 
     def _corrected_draws(self, positions: list[int], debias: bool) -> SelectedDraws:
-        """Return the draws of a release, corrected for the mechanism if ``debias`` or the model asks for it."""
+        """Return the draws of a release, with the mechanism's bias corrected if ``debias`` or the model asks for it."""
         model, records = self.synthesizer, self.records
         if not (debias or self.corrected):
             return SelectedDraws(positions, self.draws, positions)
@@ -498,11 +498,11 @@ class Fit(FittedModel):
         return public_epsilon(self.budget_of(m).spent(self.budget.bound if self.within_request else self.delta), asked)
 
     def _variance_factor(self, draws: Sequence[int], *, corrected: bool) -> float | None:
-        """Return the factor by which the clamp raises variances, or None.
+        """Return the factor by which the clamp raises variances, or None if there is no clamp or the factor is unknown.
 
         The factor is computed from the draws at the positions ``draws``, which are released, so it reveals nothing
-        else.  ``corrected`` is True if the draws are corrected for the clamp.  The result is None if the mechanism has
-        no clamp, if it also has privacy weights, or if the factor cannot be computed.
+        else.  ``corrected`` is True if the draws are corrected for the clamp.  The result is also None if the mechanism
+        has privacy weights.
         """
         if not self.mechanism.clamp_alone:
             return None

@@ -103,7 +103,10 @@ def report(
 
 
 def notes(fit: FittedModel, spending: Spending, debias: bool, factor: float | None) -> list[str]:
-    """Return the sentences of the report on the assumptions of a release.  ``factor`` is as in :func:`report`."""
+    """Return the sentences of the report on the assumptions of a release.
+
+    ``factor`` is the factor by which the clamp raises variances, if it is known.
+    """
     posterior = fit.draws
     total = total_text(fit.population_total, public_weights=fit.public_weights)
     found = [

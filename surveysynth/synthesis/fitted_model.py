@@ -81,7 +81,7 @@ class FittedModel:
 
     @property
     def risk(self) -> Floats:
-        """Risks of the U protected units (records, or groups of records), which give their privacy weights: (U,)."""
+        """Risks of the protected units (records, or groups of records), from which privacy weights are computed."""
         return self.weighted.risk
 
     @property
@@ -91,7 +91,7 @@ class FittedModel:
 
     @property
     def information(self) -> float | None:
-        """The share of the file's information that privacy weights keep: their mean, or None under a clamp."""
+        """Share of the file's information that is kept: the mean privacy weight, or None under a clamp."""
         return None if self.mechanism.clamps else self.mean_alpha
 
     @property

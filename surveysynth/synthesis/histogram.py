@@ -181,7 +181,7 @@ def _check(design: SurveyDesign, outcome: str, population_total: float) -> None:
 
 
 def _counted(design: SurveyDesign, weight_bound: float | None) -> Floats:
-    """Return the number (n,) that each record adds to the count of its bin.
+    """Return the number that each record adds to the count of a bin.
 
     It is min(survey weight, ``weight_bound``) or, if ``weight_bound`` is None, 1.
 
@@ -198,9 +198,9 @@ def _counted(design: SurveyDesign, weight_bound: float | None) -> Floats:
 
 
 def histogram(y: Floats, w: Floats, limits: Floats) -> Floats:
-    """Return the sum of w over the records with y in each of k bins: (k,).
+    """Return, for each bin, the sum of ``w`` over the records whose ``y`` lies in the bin.
 
-    ``limits`` (k + 1,) has the limits of the bins.  Bins are [lower, upper), and the last bin is closed.  A value
+    ``limits`` has the k + 1 limits of the k bins.  Bins are [lower, upper), and the last bin is closed.  A value
     outside all bins counts in the nearest bin.
     """
     bin = np.clip(np.searchsorted(limits, y, side="right") - 1, 0, limits.size - 2)

@@ -46,7 +46,7 @@ def declared(design: SurveyDesign, synthesizer: Synthesizer, levels: Levels | No
 
 
 def having_levels(design: SurveyDesign, levels: Levels) -> SurveyDesign:
-    """Return the design with columns converted to categorical columns of these levels, by :func:`with_levels`."""
+    """Return the design with the columns in ``levels`` made categorical, with the given levels."""
     if not levels:
         return design
     columns = {name: with_levels(design.column(name), name, own) for name, own in levels.items()}

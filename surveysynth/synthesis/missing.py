@@ -56,7 +56,7 @@ def without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[Sur
 
 
 def missing_text(design: SurveyDesign, absent: NDArray[np.bool_]) -> list[str]:
-    """Return the sentence of the report on records that were left out, in a list, which is empty if there are none."""
+    """Return a list with the report's sentence on records left out for a missing outcome; empty if there are none."""
     if not absent.any():
         return []
     return [LEFT_OUT.format(f"{absent.sum():,} of {design.n:,} records")]

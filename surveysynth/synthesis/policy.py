@@ -231,7 +231,7 @@ class Policy:
         )  # fmt: skip
 
     def risk(self, design: SurveyDesign, data: Any) -> Floats:
-        """Compute the risks f_i of a file's records: the maxima of |log p_i| over the draws of the historical file.
+        """Compute each record's risk: the largest |log density| over posterior draws from the historical file.
 
         Parameters
         ----------
@@ -243,7 +243,7 @@ class Policy:
         Returns
         -------
         float array (n,)
-            The risk of each record.
+            The risk f_i of each record.
 
         Raises
         ------

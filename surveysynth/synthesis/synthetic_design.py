@@ -136,7 +136,7 @@ def public_mean_weight(design: SurveyDesign, total: Total) -> float:
 
 
 def total_text(total: Total, *, public_weights: bool) -> str | None:
-    """Return the sentence of the report on the population total, or None without a public total or public weights."""
+    """Return the report's sentence on the population total, or None if neither total nor weights are public."""
     if total is None and public_weights:
         return PUBLIC_SUM
     if total is None:
@@ -150,7 +150,7 @@ def total_text(total: Total, *, public_weights: bool) -> str | None:
 
 
 def totals_of(design: SurveyDesign, given: Total) -> tuple[Codes, Floats]:
-    """Return each record's group (n,), and the total of each group (groups,), to which synthetic weights add up.
+    """Return each record's group, and the population total of each group, to which synthetic weights add up.
 
     ``given`` is the population total or totals.  Groups are strata if totals by stratum are given.  Otherwise there is
     one group.

@@ -373,7 +373,7 @@ class Ledger:
         self._append(other_cap)
 
     def verify(self, releases: Published | Iterable[Published] | Mapping[str, Published] = ()) -> pd.DataFrame:
-        """Check that the ledger is intact and has the entries of some releases.
+        """Check that the ledger is intact and has an entry for each of the given releases.
 
         The head of every line is computed again.  The manifest of a release cites the number and the head of the
         release's entry, so a ledger that was truncated before that entry, or rebuilt, does not fit the release.
@@ -499,7 +499,10 @@ class Ledger:
     __repr__ = __str__
 
     def _unwritten(self, entries: Iterable[Entry]) -> list[str]:
-        """Return sentences on releases that were charged but not yet written.  Such releases lie next to the ledger."""
+        """Return sentences on releases that are in the ledger but not yet written to their folder.
+
+        Such releases are kept next to the ledger.
+        """
         numbers = {entry.salt: entry.number for entry in entries}
         sentences = []
         for folder in paid_folders(self.path.absolute()):
@@ -552,7 +555,10 @@ class Ledger:
             )
 
     def _check_cap(self, own: list[Line], asked: Decimal | None, kind: Kind) -> None:
-        """Raise PrivacyError if the survey has a cap, and epsilon is unknown or would exceed this cap."""
+        """Raise PrivacyError if the survey has a cap and its sum of epsilons would be unknown or above the cap.
+
+        ``asked`` is the epsilon of the new release, or None.
+        """
         cap = last_cap(own)
         if cap is None:
             return
@@ -585,7 +591,7 @@ class Ledger:
             )
 
     def _planned_cap(self, own: list[Line], *, number: int, time: str) -> list[Line]:
-        """Return the line of the cap of :meth:`with_cap`, in a list that is empty if a cap is recorded."""
+        """Return a list with the ledger line of the cap set by :meth:`with_cap`; empty if a cap is recorded."""
         if self._planned is None or last_cap(own) is not None:
             return []
         return [Cap(what="first cap", cap=self._planned, number=number, time=time, survey=self.survey)]

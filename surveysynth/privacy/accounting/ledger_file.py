@@ -43,7 +43,7 @@ class Amounts(NamedTuple):
 
 @dataclass(frozen=True)
 class Entry:
-    """The epsilon spent by a release.
+    """A ledger line with the epsilon spent by a release.
 
     Attributes
     ----------
@@ -277,7 +277,7 @@ def _head(previous: str, body: bytes) -> str:
 
 
 def _split(text: bytes) -> tuple[bytes, str]:
-    """Split a line into the line without its head, and the head.  The head is empty if the line has none."""
+    """Split a ledger line into the line without its hash, and the hash, which is empty if the line has none."""
     found = WITH_HEAD.fullmatch(text)
     return (text, "") if found is None else (found[1] + b"}", found[2].decode())
 

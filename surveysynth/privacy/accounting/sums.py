@@ -27,7 +27,7 @@ COLUMNS = ("blank", "replace")
 
 
 class Spent(NamedTuple):
-    """Exact sums of the epsilons ``blank`` and of the epsilons ``replace``, over some entries of a ledger.
+    """Exact sums, over some ledger entries, of the epsilons for blanking and for replacing a unit's values.
 
     A sum is infinite if an entry has no guarantee.  Otherwise a sum is None if an epsilon is unknown.
     """
@@ -68,7 +68,7 @@ def table_of(entries: list[Entry]) -> pd.DataFrame:
 
 
 def spent_on(entries: Iterable[Entry]) -> Spent:
-    """Return the exact sums, over some entries, of the epsilons ``blank`` and of the epsilons ``replace``."""
+    """Return the exact sums, over some entries, of the epsilons for blanking and for replacing a unit's values."""
     entries = list(entries)
     zero: Decimal | None = Decimal(0)
     return Spent(*(reduce(_add, _amounts(entries, name), zero) for name in COLUMNS))
@@ -93,7 +93,7 @@ def left_of(lines: list[Line]) -> Decimal | None:
 
 
 def both_sums(entries: Iterable[Entry]) -> str:
-    """Return a text with the sums, over some entries, of the epsilons ``blank`` and of the epsilons ``replace``."""
+    """Return as text the sums, over some entries, of the epsilons for blanking and for replacing a unit's values."""
     blank, replace = spent_on(entries)
     return f"{shown(blank)} (blank), {shown(replace)} (replace)"
 

@@ -23,7 +23,7 @@ MECHANISMS: dict[str, type[Mechanism]] = {  # by name in reports
 
 
 def in_plans() -> Mapping[str, tuple[type[Mechanism], InPlans]]:
-    """Return a mapping from the names of mechanisms in plans to the mechanism's class and the meaning of the name."""
+    """Return, for each name of a mechanism in plans, the mechanism's class and the meaning of the name."""
     return {name: (mechanism, entry) for mechanism in MECHANISMS.values() for name, entry in mechanism.plan.items()}
 
 

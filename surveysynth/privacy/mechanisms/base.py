@@ -36,7 +36,7 @@ MORE_LEFT = "Ask for a larger epsilon or a smaller m, use fewer predictors, try 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class Assessment:
-    """The risks from which privacy weights are computed, and the units that are left out.
+    """The risks from which privacy weights are computed, and the units that are left out of every fit.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Assessment:
     present: Floats
 
     def all_risks(self, unweighted: Callable[[], Draws]) -> Floats:
-        """Return each unit's risk (U,).  Units that are left out get infinite risk, and so the privacy weight 0."""
+        """Return each unit's risk, which is infinite for units that are left out, so that their weight is 0."""
         return np.where(self.present > 0, self.risks(unweighted), np.inf)
 
 
@@ -196,7 +196,7 @@ class RecordMechanism(Mechanism, ABC):
         self, pseudo: PseudoLikelihood, budget: Budget, assessment: Assessment, *,
         tolerance: float, reweight: int, say: Say,
     ) -> ProtectedFit:  # fmt: skip
-        """Fit the model so that m of the draws spend no more epsilon than the budget allows.
+        """Fit the model so that m posterior draws spend no more epsilon than the budget allows.
 
         Parameters
         ----------
@@ -280,11 +280,11 @@ class RecordMechanism(Mechanism, ABC):
         return {}
 
     def record_columns(self, fitted: ProtectedFit) -> dict[str, Floats]:
-        """Return columns with one value for each record or unit, for the agency alone."""
+        """Return the privacy weight and the Lipschitz bound of each record or unit, for the agency alone."""
         return {"alpha": fitted.alpha, "bound": fitted.bounds}
 
     def internal(self, fitted: ProtectedFit) -> dict[str, Any]:
-        """Return numbers about the fit, for the agency alone."""
+        """Return numbers that describe the fit, such as the clamp, for the agency alone."""
         return {"clamp": fitted.clamp, "invocations": fitted.invocations}
 
     @property

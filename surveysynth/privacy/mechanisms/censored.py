@@ -137,7 +137,7 @@ class Censored(PrivacyWeights):
 
     @property
     def clamp_alone(self) -> bool:
-        """True if the clamp is the only protection, because every alpha is 1."""
+        """True if the clamp is the only protection, because every privacy weight is 1."""
         return not self.weighted
 
     def fit(

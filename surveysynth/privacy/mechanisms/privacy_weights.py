@@ -63,7 +63,10 @@ class PrivacyWeights(RecordMechanism):
     risk: Risk
 
     def stages(self, reweight: int) -> tuple[str, ...]:
-        """Return the stages of a fit, with the unweighted fit, which some measures of risk do not need."""
+        """Return the stages of a fit: the unweighted fit, weighted fits and, if requested, re-weighted fits.
+
+        Some measures of risk need no unweighted fit; it is then listed but not made.
+        """
         return (UNWEIGHTED_FIT, WEIGHTED_FITS, REWEIGHTED_FITS)[: 3 if reweight else 2]
 
     def bias_text(self, fitted: ProtectedFit, debias: bool) -> list[str]:
@@ -178,7 +181,7 @@ def tuned(alpha: Callable[[float], Floats], pseudo: PseudoLikelihood, target: fl
 
 
 def unweighted_fit(pseudo: PseudoLikelihood, assessment: Assessment, say: Say) -> Callable[[], Draws]:
-    """Return a function that returns draws from the fit with privacy weights of 1, or 0 for units that are left out.
+    """Return a function that returns draws from the unweighted fit, without the units that are left out of every fit.
 
     The fit is made once, at the first call of the returned function.
     """

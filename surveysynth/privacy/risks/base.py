@@ -69,7 +69,7 @@ class _BallRisk:
             object.__setattr__(self, field, tuple(numbers) if several else numbers[0])
 
     def _values(self, design: SurveyDesign, model: Synthesizer) -> tuple[Floats, Floats, Floats]:
-        """Return the d numeric outcomes, and the lower and upper limits of the balls around them, each (n, d)."""
+        """Return the numeric outcomes of each record, and the lower and upper limits of the balls around them."""
         measure = type(self).__name__
         numeric = model.numeric
         if not numeric:
