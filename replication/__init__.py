@@ -1,4 +1,4 @@
-"""Replications of the papers' studies, with the numbers that the papers print.
+"""Replications of the studies in four papers, with the numbers printed there.
 
 ``README.md`` lists what each study reproduces.  The wheel does not contain this folder, and surveysynth does not import
 from it.

@@ -1,4 +1,4 @@
-"""One file and one model, which are fitted under several privacy mechanisms (a bench)."""
+"""A bench: one file and one model, which is fitted to the file under several privacy mechanisms."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def epsilon_of(delta: float) -> float:
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class Bench:
-    """One file and one model, which are fitted under several privacy weights.
+    """One file and one model, which is fitted to the file under several privacy weights.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Bench:
 
     @cached_property
     def unweighted(self) -> ProtectedFit:
-        """The fit with all privacy weights 1.  Its Lipschitz bounds are the risks f_i (n,) of the records."""
+        """The fit with all privacy weights 1.  The Lipschitz bound f_i of a record in this fit is the record's risk."""
         return weighted_fit(1.0, np.ones(self.design.n), self.pseudo)[0]
 
     def protected(self, mechanism: RecordMechanism, budget: Budget = ANY, risk: Floats | None = None) -> ProtectedFit:
@@ -87,7 +87,7 @@ def equally_weighted(frame: pd.DataFrame) -> SurveyDesign:
 
 
 def facts_of(fitted: ProtectedFit) -> dict[str, Any]:
-    """Summarize a fit: constants of the weight map, Lipschitz bound, privacy weights, and failed diagnostics."""
+    """Summarize a fit: Lipschitz bound, privacy weights with their constants, and failed diagnostics."""
     return {
         "c1": fitted.c1, "lipschitz": fitted.delta, "k": np.nan if fitted.k is None else fitted.k,
         "steps": fitted.steps, "flatness": fitted.flatness, "weighted_down": fitted.weighted_down,

@@ -1,4 +1,4 @@
-"""Measures of the papers: the error of one estimate, and comparisons with printed tables.
+"""Measures of the replicated papers: the error of one estimate, and comparisons with printed tables.
 
 The columns of frames of estimates are described in :mod:`surveysynth.studies.measures`.
 """
@@ -109,7 +109,7 @@ def compare_with_paper(summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def compare_settings(summary: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Compare coverage, interval length and RMSE under the settings of the paper and of this package.
+    """Compare coverage, length and RMSE between this package's settings and those of Hu, Savitsky & Williams (2022a).
 
     Parameters
     ----------

@@ -105,14 +105,14 @@ class SampleStudy:
         self._add_scatter(CONFIDENTIAL, "survey weights", self.design.numeric(self.outcome), self.design.weights)
 
     def run(self, method: StudyMethod, delta: float, m: Sequence[int], *, untuned: bool = False) -> None:
-        """Run a method with Lipschitz bound delta for every m.  Each m has epsilon = 2 delta m."""
+        """Add a method's tables with Lipschitz bound delta, for every number m of data sets (epsilon = 2 delta m)."""
         if method == "laplace":
             self._laplace(delta, m)
         else:
             self._bayes(method, delta, m, untuned)
 
     def _bayes(self, method: StudyMethod, delta: float, m: Sequence[int], untuned: bool) -> None:
-        """Fit FBS or FBP, tuned to delta, and add tables for every m and setting."""
+        """Fit FBS or FBP, tuned to Lipschitz bound delta, and add tables for every setting and number of data sets."""
         with self._recorded(method=method, delta=delta):
             done = self._fit(method, delta)
             found = {"method": method, "delta": delta, "unweighted": float(done.risk.max()), "weighted": done.delta}
@@ -128,7 +128,7 @@ class SampleStudy:
     def _release(
         self, done: Fit, method: StudyMethod, setting: str, delta: float, m: Sequence[int], debias: bool
     ) -> None:
-        """Make one release with the largest m, and add tables from its first m data sets for every m."""
+        """Make one release with max(m) data sets, and for each number in ``m`` add tables from that many data sets."""
         if not m:
             return
         same = replace(done, streams=Streams.from_seed(self._seed(method, delta, max(m))), used=[], spent=[])

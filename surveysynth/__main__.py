@@ -16,7 +16,7 @@ STOPPED = "Stopped: what was finished is kept, and nothing is left half-written.
 
 
 def main(commands: Callable[[], object] | None = None) -> None:
-    """Run the command line or, if given, the function ``commands`` in its place.
+    """Run the commands of surveysynth, or the function ``commands`` instead if it is given.
 
     SIGTERM and SIGHUP (a closed terminal) stop the run like Ctrl-C, with exit status 130.
     """

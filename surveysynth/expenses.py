@@ -48,7 +48,7 @@ class Expense:
 
 
 def id_of(what: str, *numbers: NDArray[np.float64]) -> str:
-    """Compute the id of an expense as a hash of its purpose and of the released numbers.
+    """Compute the id of an expense by hashing the purpose ``what`` and the released numbers.
 
     A second run with the same seed releases the same numbers.  It gets the same id, so that a ledger does not count it
     again.  ``numbers`` must not be confidential, because the id is published.
@@ -60,7 +60,7 @@ def id_of(what: str, *numbers: NDArray[np.float64]) -> str:
 
 
 def total(expenses: Iterable[Expense]) -> tuple[Decimal | None, Decimal | None]:
-    """Return the exact sums of the epsilons of expenses: for blanking a record, and for replacing a record.
+    """Add up the epsilons of expenses exactly, separately for blanking a record and for replacing a record.
 
     A sum is None (unknown) if one of its epsilons is None.
     """

@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 def laplace(
     values: Floats, sensitivity: float, epsilon: float, rng: np.random.Generator | None = None
 ) -> tuple[Floats, float]:
-    """Add Laplace noise of scale sensitivity / epsilon to values.
+    """Return values with Laplace noise of scale sensitivity / epsilon, and the variance of the noise.
 
     Parameters
     ----------

@@ -92,7 +92,7 @@ def progress_to(
 
 
 def when_work_begins(task: Callable[[], None]) -> None:
-    """Register a function that is called once: when a command has imported its modules, before its first stage."""
+    """Register a function that is called once: after the imports of a command, and before the first stage of work."""
     _due.append(task)
 
 

@@ -116,7 +116,7 @@ def one_of(value: object, allowed: Iterable[object], name: str) -> None:
 def check_keywords(
     called: Callable[..., Any], given: Iterable[str], *further: Callable[..., Any], without: Iterable[str] = ()
 ) -> None:  # fmt: skip
-    """Raise TypeError for a keyword argument that no function accepts.
+    """Raise TypeError for a keyword argument that neither ``called`` nor a function in ``further`` accepts.
 
     An argument is accepted by ``called``, or by a function in ``further``, to which ``called`` passes its
     ``**settings``.  Python's own error would name a function that the user did not call, and would suggest no similar

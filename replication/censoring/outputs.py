@@ -48,7 +48,7 @@ NOTICE = (
 
 
 def invocations(study: CensoringStudy) -> pd.DataFrame:
-    """Summarize how many records each mechanism clamps or gives the weight 0, next to the paper's counts.
+    """Summarize how many records each mechanism clamps or gives the weight 0, next to published counts.
 
     Source: Hu, Williams & Savitsky 2025, Tables 1 and 3, which call these records invocations (:mod:`.study`).
 
@@ -83,7 +83,10 @@ def invocations(study: CensoringStudy) -> pd.DataFrame:
 
 
 def comparable(table: pd.DataFrame, epsilon: float, c1: float, synthesizers: Sequence[str]) -> pd.DataFrame:
-    """Select the rows with the given epsilon and c1, and the rows of mechanisms without epsilon or c1."""
+    """Select the rows that are comparable at one epsilon and one factor c1 of the privacy weights.
+
+    These are the rows of ``synthesizers`` with this epsilon and c1, or of a mechanism that does not use epsilon or c1.
+    """
     scaled = table["synthesizer"].isin(["weighted", "weighted_e", "censor_w"])
     here = (table["epsilon"].isna() | (table["epsilon"] == epsilon)) & (~scaled | (table["c1"] == c1))
     return table[here & table["synthesizer"].isin(synthesizers)]
@@ -160,7 +163,7 @@ def _truth() -> dict[str, float]:
 
 
 def censored_posterior(path: str | Path, *, seed: int, n: int = 2000, epsilon: float = 1.6) -> Path:
-    """Draw prior, posterior and censored posterior of the precision lambda, for a file from Beta(0.5, 2).
+    """Plot prior, posterior and censored posterior of the precision lambda, for a file of values from Beta(0.5, 2).
 
     Source: Hu, Williams & Savitsky 2025, Figure 1.
 
@@ -275,7 +278,9 @@ def _name(row: Any) -> str:
 
 
 def side_by_side(comparison: Comparison) -> pd.DataFrame:
-    """Compare bounds, epsilon, distances and statistics of the mechanisms, in the rows of Table 2 of the paper.
+    """Compare the mechanisms by Lipschitz bound, epsilon, distance from the data, and statistics.
+
+    Source: Hu, Williams & Savitsky 2025, Table 2.
 
     Returns
     -------
@@ -322,7 +327,10 @@ def write_comparison(comparison: Comparison, out: str | Path) -> str:
 
 
 def _densities(comparison: Comparison) -> dict[str, tuple[Floats, Floats]]:
-    """Return kernel densities that are reflected at the bounds, because mass near a bound would be lost otherwise."""
+    """Return kernel densities of the outcome in the data and in each synthetic file, reflected at the bounds.
+
+    Without the reflection, mass near a bound would be lost.
+    """
     low, high = comparison.synthesizer.bounds
     far = np.quantile(comparison.values, 0.99)
     grid = np.linspace(low, min(high, far + 0.25 * (far - low)), 400)

@@ -1,6 +1,7 @@
-"""Comparison of global and asymptotic mechanisms: repeated files (section 4), and the user's own file (section 5).
+"""Comparison of mechanisms with global and with asymptotic epsilon, on repeated files and on the user's own file.
 
-Sections and tables are those of Hu, Williams & Savitsky (2025), "the paper".
+Sections and tables are those of Hu, Williams & Savitsky (2025), "the paper".  Repeated files are in section 4, one file
+in section 5.
 
 A replicate is a file of n values from Beta(0.5, 3) with equal survey weights, because the paper has no survey weights.
 One synthetic file comes from one posterior draw (m = 1), so that epsilon is twice the Lipschitz bound.  Let log p_i be
@@ -107,7 +108,7 @@ def ecdf_differences(confidential: ArrayLike, synthetic: ArrayLike) -> tuple[flo
 
 
 def statistics_of(values: ArrayLike) -> dict[str, float]:
-    """Return mean, median, 15th percentile and 90th percentile (sections 4.3, 5)."""
+    """Return the mean, the median, the 15th percentile and the 90th percentile of values."""
     y = np.asarray(values, dtype=float)
     return {"mean": float(y.mean())} | {name: float(np.quantile(y, p)) for name, p in PROBS.items()}
 
@@ -143,13 +144,13 @@ class Made:
 
     @property
     def bound(self) -> float:
-        """The Lipschitz bound, after clamping if the mechanism clamps."""
+        """The Lipschitz bound, after clamping if the mechanism clamps log likelihoods."""
         return self.lipschitz if np.isnan(self.censored) else self.censored
 
 
 @dataclass(frozen=True, repr=False)
 class Mechanisms(Bench):
-    """The mechanisms of the paper, for one equally weighted file with a beta model."""
+    """The mechanisms of Hu, Williams & Savitsky (2025), for one equally weighted file with a beta model."""
 
     def make(self, synthesizer: str, epsilon: float, c1: float) -> Made:
         """Make one synthetic file, from one posterior draw."""
@@ -167,7 +168,10 @@ class Mechanisms(Bench):
         return self._simulated(self.protected(mechanism, budget))
 
     def _cut_off(self, budget: Budget, c1: float) -> ProtectedFit:
-        """Fit Weighted-e as in the paper.  :class:`surveysynth.WeightedE` also scales weights to guarantee epsilon."""
+        """Fit Weighted-e, which gives the weight 0 to records whose Lipschitz bound is too large for epsilon.
+
+        :class:`surveysynth.WeightedE`, unlike this function and the paper, also scales weights to guarantee epsilon.
+        """
         f = self.unweighted.bounds
         return truncated(c1, WeightedE(map="linear").alpha(f, c1, budget.bound), f, self.pseudo, budget.bound)
 
@@ -218,11 +222,17 @@ class Plan:
 
     @property
     def downscaled(self) -> float:
-        """The epsilon at which every c1 is used: the middle epsilon, as in section 4 of the paper."""
+        """The middle epsilon, which is combined with every factor c1 of the privacy weights.
+
+        Source: Hu, Williams & Savitsky 2025, section 4.
+        """
         return self.epsilon[len(self.epsilon) // 2]
 
     def jobs(self) -> Iterator[Job]:
-        """Yield synthesizer, epsilon and c1 of each synthetic file of a replicate.  c1 is 1 without scaled weights."""
+        """Yield synthesizer, epsilon and factor c1 of the privacy weights, for each synthetic file of a replicate.
+
+        c1 is 1 for mechanisms that do not scale weights.
+        """
         yield "unweighted", np.nan, 1.0
         for c1 in self.c1:
             yield "weighted", np.nan, c1
@@ -320,7 +330,7 @@ def censoring_study(
     out: str | Path | None = None,
     seed: int | None = None,
 ) -> CensoringStudy:
-    """Draw repeated files from Beta(0.5, 3), and compare the mechanisms of the paper on each of them.
+    """Draw repeated files from Beta(0.5, 3), and compare several privacy mechanisms on each of them.
 
     Source: Hu, Williams & Savitsky 2025, section 4.
 
@@ -396,7 +406,7 @@ def compare_mechanisms(
     epsilon: float,
     seed: int | None = None,
 ) -> Comparison:
-    """Make one synthetic file of one outcome by each of the five mechanisms.
+    """Make one synthetic file of one outcome by each of five mechanisms, and by a histogram with more bins.
 
     Source: Hu, Williams & Savitsky 2025, section 5.
 

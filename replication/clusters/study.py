@@ -1,7 +1,7 @@
-"""Do synthetic surveys preserve the intraclass correlation?  Repeated two-stage samples, with and without PSU effects.
+"""Repeated two-stage samples with a known intraclass correlation, synthesized with and without PSU effects.
 
-The population has a known intraclass correlation.  The same samples are synthesized by FBS with effects of PSUs, and by
-FBS that draws records independently.
+The question is whether synthetic surveys preserve the intraclass correlation.  The same samples are synthesized by FBS
+with effects of PSUs, and by FBS that draws records independently.
 
 Standard errors are compared with the confidential standard error of the same domain.  Let U be the square of the
 confidential standard error.  A synthetic data set l has an estimate q_l and a variance u_l.  The variance from m data
@@ -203,7 +203,7 @@ def cluster_study(
 
 
 def by_domain(studies: Studies) -> pd.DataFrame:
-    """Summarize all studies by domain.
+    """Return one table of coverage, bias and error by domain, for all studies.
 
     Parameters
     ----------
@@ -283,7 +283,10 @@ def compare_clusters(studies: Studies) -> pd.DataFrame:
 
 
 def _expected(statistic: pd.Series, m: pd.Series, public: bool) -> Floats:
-    """Return the expected ratio of standard errors for an icc of 0 (see the module), or NaN if none can be given."""
+    """Return the expected ratio of synthetic to confidential standard error for an icc of 0, or NaN if it is unknown.
+
+    The module has the formula.
+    """
     means = np.sqrt((1 if public else np.exp(-(SCALE**2))) * np.where(m > 1, 1 + 2 / m, 1.0))
     counts = 1.0 if public else np.nan
     return np.where(m.isna(), 1.0, np.where(statistic == "mean", means, counts))

@@ -1,4 +1,4 @@
-"""Figures of the papers.  Each is drawn from data frames and written to a file."""
+"""Figures of the replicated papers.  Each is drawn from data frames and written to a file."""
 
 from .densities import density_curves
 from .identification import RISK_MEASURES, RISKS, radius_curves, risk_violins, whack_a_mole

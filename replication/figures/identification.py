@@ -93,7 +93,7 @@ def whack_a_mole(
 def radius_curves(
     profile: pd.DataFrame, utility: pd.DataFrame, labels: Mapping[str, str], path: str | Path, *, title: str
 ) -> Path:
-    """Draw risk (above) and utility (below) against the radius.
+    """Draw identification risk (above) and utility (below) against the radius in which an intruder searches.
 
     Solid lines: one set of files, whose risk is measured with all radii.  Dashed lines: privacy weights that were
     computed with the radius on the axis.

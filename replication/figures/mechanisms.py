@@ -42,7 +42,7 @@ def mechanism_violins(
     title: str,
     lines: Mapping[str, float] | None = None,
 ) -> Path:
-    """Draw violins of a measure over replicates by mechanism, with a panel for each epsilon or c1.
+    """Draw violins of a measure over replicates by mechanism, with a panel for each epsilon or weight factor c1.
 
     Source: Hu, Williams & Savitsky 2025, Figures 2-8, 10-24.
 

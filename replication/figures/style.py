@@ -1,4 +1,4 @@
-"""Parts of figures: violins, ticks of logarithms, and a legend for all panels."""
+"""Parts of figures: violins, ticks of logarithmic axes, and a legend for all panels."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ STATISTICS = {"count": "Counts", "mean": "Means"}
 def rmse_violins(
     values: pd.DataFrame, column: str, path: str | Path, *, axis: Mapping[str, str], title: str, reference: bool = False
 ) -> Path:
-    """Draw violins of a measure over the domains by m and method, for counts (left) and means (right).
+    """Draw violins of a measure over domains by method and number m of data sets, for counts (left) and means (right).
 
     Source: Hu, Savitsky & Williams 2022a, Figures 2, 5-7.
 
@@ -63,7 +63,7 @@ def rmse_violins(
 
 
 def coverage_against_cv(summary: pd.DataFrame, path: str | Path, *, title: str) -> Path:
-    """Draw coverage of the 95% intervals and coefficient of variation, with one point for each domain.
+    """Draw the coefficient of variation against the coverage of 95% intervals, with one point for each domain.
 
     Source: Hu, Savitsky & Williams 2022a, Figures 10-17.
 

@@ -143,7 +143,7 @@ def weight_changes(records: pd.DataFrame, path: str | Path, *, title: str) -> Pa
 
 
 def weights_against_values(records: pd.DataFrame, path: str | Path, *, outcome: str, title: str) -> Path:
-    """Draw the privacy weight of every record against its value, with a panel for each synthesizer, c1 and c2.
+    """Draw the privacy weight of every record against the outcome, with a panel for each synthesizer and each (c1, c2).
 
     Source: Hu, Savitsky & Williams 2022b, Figures 10-12.
 

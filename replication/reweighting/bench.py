@@ -45,7 +45,7 @@ FAILURES = ["replicate", "part", "data", "n", "epsilon", "synthesizer", "error",
 
 
 def interval(values: Floats, rng: np.random.Generator, resamples: int = RESAMPLES) -> dict[str, float]:
-    """Compute 95% bootstrap percentile intervals of the statistics of Table 1 of the paper.
+    """Compute 95% bootstrap percentile intervals of the mean, the median and the 15th and 90th percentile.
 
     A resample is drawn as multinomial frequencies of the distinct values.  Quantiles are those of ``numpy.quantile``.
 
@@ -79,7 +79,7 @@ def interval(values: Floats, rng: np.random.Generator, resamples: int = RESAMPLE
 
 @dataclass(frozen=True, repr=False)
 class Weightings(Bench):
-    """The synthesizers of the paper, for one equally weighted file with a model of counts."""
+    """The synthesizers of Hu, Savitsky & Williams (2020), for one equally weighted file with a model of counts."""
 
     _first: dict[tuple[str, Budget], ProtectedFit] = field(default_factory=dict)
 
@@ -103,7 +103,7 @@ class Weightings(Bench):
 
     @cached_property
     def isolation(self) -> Floats:
-        """Identification risks IR_i (n,): the share of records with counts farther than 0.2 y_i from y_i."""
+        """The identification risk of each record: the share of records with counts over 20% above or below its own."""
 
         def unweighted() -> Draws:
             return self.unweighted.posterior
@@ -111,7 +111,9 @@ class Weightings(Bench):
         return CountRisk(RADIUS).compute(self.design, self.model, self.records, Unit(), unweighted, self.rng)
 
     def fitted(self, synthesizer: str, budget: Budget = ANY) -> ProtectedFit:
-        """Fit a synthesizer.  If the budget has an epsilon, c1 is tuned to it; otherwise c1 = 1.
+        """Fit a synthesizer, with privacy weights tuned to the epsilon of the budget, if it has one.
+
+        Weights are tuned by the factor c1.  Without epsilon c1 = 1.
 
         Raises
         ------
@@ -131,7 +133,9 @@ class Weightings(Bench):
     def synthetic(
         self, fitted: ProtectedFit, size: int, debias: float | None = None
     ) -> list[tuple[Floats, dict[str, float]]]:
-        """Make synthetic files, each from another draw: the counts (n,), and ``mu`` and ``phi`` of the draw.
+        """Make synthetic files, each from another posterior draw, and return counts and parameters of each.
+
+        The parameters are ``mu`` and ``phi`` of the draw.
 
         ``debias`` is the Lipschitz bound to which the inverse map was tuned.  If given, draws are Fisher-consistent.
         """
@@ -201,7 +205,7 @@ class Found:
         self, file: Weightings, data: str, synthesizers: Sequence[str], part: str, epsilon: float = np.nan, *,
         size: int = FILES, by_record: bool = False,
     ) -> None:  # fmt: skip
-        """Fit each synthesizer, with c1 = 1 or tuned to epsilon, and add the results of ``size`` synthetic files."""
+        """Fit each synthesizer, tuned to epsilon if it is given, and add the results of ``size`` synthetic files."""
         budget = ANY if np.isnan(epsilon) else Budget(epsilon, 1)
         for name in synthesizers:
             made_by = {"replicate": self.replicate, "data": data, "epsilon": epsilon, "synthesizer": name}

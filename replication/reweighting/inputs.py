@@ -46,7 +46,10 @@ class Plan:
 
 
 def drawn(data: str, n: int, seed: int) -> Weightings:
-    """Simulate a file of n counts, "nb_mixture" or "poisson", with the model that the paper fits to it."""
+    """Simulate a file of n counts from the distribution ``data``, and prepare it for fits of a model of counts.
+
+    ``data`` is "nb_mixture", with a negative binomial model, or "poisson", with a Poisson model.
+    """
     rng = np.random.default_rng(seed)
     if data == "poisson":
         return weightings(pd.DataFrame({"y": rng.poisson(POISSON_MEAN, n)}), PoissonRegression("y"), rng)

@@ -33,9 +33,7 @@ MIDDLE = "median over statistics"
 
 
 def table1(study: ReweightingStudy) -> pd.DataFrame:
-    """Compare intervals for the mixture with Table 1 of the paper.
-
-    Source: Hu, Savitsky & Williams 2020, Table 1.
+    """Compare intervals from the negative binomial mixture with those of Hu, Savitsky & Williams (2020, Table 1).
 
     Returns
     -------
@@ -60,7 +58,7 @@ def table1(study: ReweightingStudy) -> pd.DataFrame:
 
 
 def utility(study: ReweightingStudy) -> pd.DataFrame:
-    """Average the measures of utility over the synthetic files of each fit with c1 = 1.
+    """Average measures of utility over the synthetic files of each fit that is not tuned to an epsilon (c1 = 1).
 
     Returns
     -------
@@ -96,7 +94,7 @@ def shares(study: ReweightingStudy) -> pd.DataFrame:
 
 
 def curve(study: ReweightingStudy) -> pd.DataFrame:
-    """Compute error and interval overlap of the statistics at every epsilon, for files from the mixture.
+    """Compute RMSE ratio and interval overlap of each statistic at each epsilon, for counts from the mixture model.
 
     Returns
     -------
@@ -191,7 +189,7 @@ def write(study: ReweightingStudy, out: str | Path) -> list[Path]:
 
 
 def _file_figures(records: pd.DataFrame, own: pd.DataFrame, folder: Path, what: str) -> list[Path]:
-    """Draw the paper's figures for one file of counts (Figures 1 to 9)."""
+    """Draw Figures 1 to 9 of Hu, Savitsky & Williams (2020) for one file of counts."""
     data = own[own["synthesizer"] == "data"].iloc[0]
     before = records[records["synthesizer"].isin(["unweighted", "LW", "CW"])]
     label = "Lipschitz bound of a record"
@@ -221,7 +219,7 @@ def _file_figures(records: pd.DataFrame, own: pd.DataFrame, folder: Path, what: 
 
 
 def _over_replicates(study: ReweightingStudy, folder: Path) -> list[Path]:
-    """Draw the figures of appendix D of the paper (Figures 10 to 13)."""
+    """Draw Figures 10 to 13 of Hu, Savitsky & Williams (2020, appendix D) for the replicates of a study."""
     drawn, over = [], f"{study.replicates} files, n = {study.plan.n:,}"
     bounds, means = _part(study, "file"), utility(study)
     for name, data, what, shown in (

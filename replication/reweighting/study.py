@@ -1,6 +1,7 @@
-"""Re-weighting of privacy weights: repeated files of counts (section 2, appendix D), the user's own file (section 3).
+"""Re-weighting of privacy weights, on repeated files of counts and on the user's own file.
 
-Sections, tables and algorithms are those of Hu, Savitsky & Williams (2020), "the paper".
+Sections, tables and algorithms are those of Hu, Savitsky & Williams (2020), "the paper".  Repeated files are in section
+2 and appendix D, one file in section 3.
 
 A replicate is a file of n counts y_i with equal survey weights, because the paper has no survey weights.  One synthetic
 file comes from one posterior draw (m = 1).  So epsilon = 2 Delta, where Delta is the largest Lipschitz bound of a
@@ -87,9 +88,10 @@ def replicate(work: tuple[Population, Plan], number: int) -> Replicate:
 
 
 def _on_sdr(found: Found, population: Population, seed: int) -> pd.DataFrame:
-    """Apply FBS to a sample of simulated doctorate holders, with the inverse and the linear map and re-weighting.
+    """Fit FBS to a sample of simulated doctorate holders under several privacy weights, and return estimates.
 
-    Return a frame of estimates (:mod:`surveysynth.studies.measures`), in which ``method`` is the synthesizer.
+    The weights are from the inverse map, and from the linear map with and without re-weighting.  In the frame of
+    estimates (:mod:`surveysynth.studies.measures`) ``method`` is the synthesizer.
     """
     design = population.sample(population.frame, SDR_N, seed)
     by, columns = list(population.by), [*population.by, "statistic", *NUMBERS]

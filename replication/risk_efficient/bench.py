@@ -70,7 +70,10 @@ def bootstrap_variances(
 
 
 def _sorted_summaries(y: Floats, w: Floats) -> Floats:
-    """Return mean, median and 90th percentile (R, 3) of n sorted values under R sets of weights (R, n)."""
+    """Return mean, median and 90th percentile of sorted values, for each of several sets of weights.
+
+    For n values and weights (R, n) the result is (R, 3).
+    """
     up_to = w.cumsum(axis=1)
     total = up_to[:, -1:]
     reached = (y[(up_to >= p * total * (1 - 1e-12)).argmax(axis=1)] for p in PROBS.values())
@@ -78,7 +81,7 @@ def _sorted_summaries(y: Floats, w: Floats) -> Floats:
 
 
 def profile_of(by_file: Floats, before: Floats | None = None) -> dict[str, float]:
-    """Describe the distribution of IR_i over the records: a row of the risk profile.
+    """Describe the distribution of identification risk over the records, as a row of the risk profile.
 
     Parameters
     ----------
@@ -111,7 +114,7 @@ def profile_of(by_file: Floats, before: Floats | None = None) -> dict[str, float
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class Files:
-    """The files that intruder and user see: L synthetic files, or one file that is not synthetic."""
+    """Released files, which an intruder and a user see: several synthetic files, or one file that is not synthetic."""
 
     made: Made
     designs: tuple[SurveyDesign, ...]
@@ -120,7 +123,7 @@ class Files:
 
 @dataclass(frozen=True, repr=False)
 class RiskBench(Bench):
-    """One file and one model, which are fitted under privacy weights from identification risks.
+    """One file and one model, which is fitted to the file under privacy weights from identification risks.
 
     Parameters
     ----------
@@ -152,12 +155,12 @@ class RiskBench(Bench):
         return self.simulated(SYNTHESIZER, self.unweighted.posterior)
 
     def weighted(self, made: Made, risk: Floats) -> ProtectedFit:
-        """Fit the model under privacy weights from the linear map of risks (n,)."""
+        """Fit the model under privacy weights that are a linear function of the records' risks."""
         kind = RISKS[made.synthesizer](tuple(self.plan.known), made.radius, floor=self.plan.floor)
         return self.protected(PseudoPosterior("linear", made.c1, made.c2, risk=kind), risk=risk)
 
     def simulated(self, made: Made, posterior: Draws) -> Files:
-        """Make L synthetic files, each from another draw.  Records have the order of the confidential file."""
+        """Make synthetic files, each from another posterior draw.  Records have the order of the confidential file."""
         design, rng, everybody = self.design, self.rng, np.arange(self.design.n)
         public = public_frame(design, self.model, rng)
         roles = roles_of(design, self.model.outcomes, public, None)
@@ -177,12 +180,15 @@ class RiskBench(Bench):
         return Files(made, (design,), (values,))
 
     def risk(self, files: Files, radius: float) -> Floats:
-        """Compute the identification risks (L, n) of all records in every file (eq. 8)."""
+        """Compute the identification risk of every record in every file.
+
+        The result is (L, n) for L files of n records (eq. 8).
+        """
         seen = self._seen(files, radius)
         return np.array([identification_risk(**seen | {"synthetic": one}) for one in seen["synthetic"]])
 
     def risk_behind(self, made: Made) -> Floats:
-        """Compute the identification risks (n,) from which privacy weights are made.
+        """Compute the identification risks of the records, from which privacy weights are made.
 
         The risks are in files of the unweighted fit or in the confidential file.
         """
@@ -199,7 +205,7 @@ class RiskBench(Bench):
         }  # fmt: skip
 
     def estimates(self, files: Files) -> list[dict[str, Any]]:
-        """Estimate mean, median, 90th percentile and the coefficient of the plan, with 95% intervals."""
+        """Estimate mean, median, 90th percentile and the plan's regression coefficient, with 95% intervals."""
         weighted = [(y, one.weights) for y, one in zip(files.values, files.designs, strict=True)]
         q = np.array([summaries(y, w) for y, w in weighted])
         u = np.array([bootstrap_variances(y, w, self.rng, self.plan.resamples) for y, w in weighted])

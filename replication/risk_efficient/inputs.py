@@ -33,7 +33,7 @@ RESAMPLES = 500
 
 
 class Made(NamedTuple):
-    """How a file was made: the synthesizer, and c1, c2 and the radius of its privacy weights."""
+    """The synthesizer that made a file, and the constants c1, c2 and the radius behind the privacy weights."""
 
     synthesizer: str
     c1: float = np.nan
@@ -46,7 +46,7 @@ DATA, TOPCODING, SYNTHESIZER = Made("data"), Made("topcoding"), Made("synthesize
 
 @dataclass(frozen=True)
 class RiskEfficientPlan:
-    """The settings of the study of one file.
+    """The settings of the study of identification risk on one file.
 
     Parameters
     ----------
@@ -110,13 +110,13 @@ class RiskEfficientPlan:
 
     @property
     def weightings(self) -> list[Made]:
-        """The fits under privacy weights, in the order of the results."""
+        """The settings of all fits under privacy weights, in the order of the results."""
         kinds = [Made(kind, c1, c2, self.radius) for kind in KINDS for c1, c2 in ADJUSTMENTS]
         others = [radius for radius in self.radii if radius != self.radius]
         return kinds + [Made(kind, *ADJUSTMENTS[0], radius) for kind in KINDS for radius in others]
 
     def looked_at(self, made: Made) -> Sequence[float]:
-        """Return the radii with which the risk of files is measured.
+        """Return the search radii at which identification risk is measured in files that were made in a given way.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ def synthesizer(
     frame: pd.DataFrame, outcome: str, predictors: str, transform: str | Transform = "log",
     bounds: tuple[float, float] | None = None, allocation: Allocation = "prior",
 ) -> Synthesizer:  # fmt: skip
-    """Make the default model of the study: the paper's mixture, with a separate part for zeros if there are any.
+    """Make the default model of the study: a mixture of regressions, with a separate part for zeros if there are any.
 
     Source: Hu, Savitsky & Williams 2022b, section 1.2.
 

@@ -34,7 +34,7 @@ Finding = tuple[str, bool, str]  # a finding of the paper, whether it holds here
 
 
 def profile(study: RiskEfficientStudy) -> pd.DataFrame:
-    """Return the risk profile of every kind of file, for the main radius.
+    """Summarize the identification risks in every kind of file, for the main radius of the intruder's search.
 
     Returns
     -------
@@ -47,14 +47,14 @@ def profile(study: RiskEfficientStudy) -> pd.DataFrame:
 
 
 def utility(study: RiskEfficientStudy) -> pd.DataFrame:
-    """Return the estimates with their intervals, for privacy weights with the main radius."""
+    """Return estimates and intervals from every kind of file, for privacy weights with the main search radius."""
     radius, table = study.plan.radius, study.utility
     here = table[table["radius"].isna() | (table["radius"] == radius)]
     return here.drop(columns="radius").reset_index(drop=True)
 
 
 def effect_of_radius(study: RiskEfficientStudy) -> pd.DataFrame:
-    """Return risk and utility for every radius.
+    """Return identification risk and utility for every radius of the intruder's search.
 
     Returns
     -------
@@ -69,16 +69,23 @@ def effect_of_radius(study: RiskEfficientStudy) -> pd.DataFrame:
 
 
 def riskiest(study: RiskEfficientStudy) -> pd.DataFrame:
-    """Return the ten records with the largest risk in the confidential file, as :func:`record_table`.
+    """Return the ten records with the largest risk in the confidential file, with ranges instead of values.
 
     Source: Hu, Savitsky & Williams 2022b, Table 2.
+
+    :func:`record_table` describes the columns.
     """
     wide = _risks(study)
     return record_table(wide.sort_values("data", ascending=False, kind="stable").head(TEN))
 
 
 def largest(study: RiskEfficientStudy) -> pd.DataFrame:
-    """Return the ten records with the largest values (Table 3), as :func:`record_table`."""
+    """Return the ten records with the largest values, which are given as ranges, and their identification risks.
+
+    Source: Hu, Savitsky & Williams 2022b, Table 3.
+
+    :func:`record_table` describes the columns.
+    """
     wide = _risks(study)
     return record_table(wide.sort_values("value", ascending=False, kind="stable").head(TEN))
 
@@ -119,7 +126,7 @@ def _risks(study: RiskEfficientStudy) -> pd.DataFrame:
 
 
 def _plain(table: pd.DataFrame) -> pd.DataFrame:
-    """Select the rows with c1 = 1 and c2 = 0, and the rows without privacy weights."""
+    """Select the rows with unadjusted privacy weights (c1 = 1, c2 = 0), and the rows without privacy weights."""
     c1, c2 = ADJUSTMENTS[0]
     return table[table["c1"].isin([np.nan, c1]) & table["c2"].isin([np.nan, c2])]
 
@@ -129,7 +136,7 @@ def _statistics(study: RiskEfficientStudy) -> list[str]:
 
 
 def printed() -> pd.DataFrame:
-    """Read the estimates and intervals that the paper prints.
+    """Read the estimates and intervals that are printed in Hu, Savitsky & Williams (2022b).
 
     They are for another file than that of the study (Tables 4-6, supplement Tables 1-4).
     """
@@ -138,9 +145,9 @@ def printed() -> pd.DataFrame:
 
 
 def beside_paper(study: RiskEfficientStudy) -> pd.DataFrame:
-    """Compare each estimate's relative difference from the confidential estimate with that in the paper.
+    """Return the relative difference of each estimate from the confidential one, next to the published difference.
 
-    The paper's estimates are for another file.
+    The estimates of Hu, Savitsky & Williams (2022b) are for another file.
 
     Returns
     -------
@@ -157,7 +164,7 @@ def beside_paper(study: RiskEfficientStudy) -> pd.DataFrame:
 
 
 def _distances(estimates: pd.DataFrame) -> pd.DataFrame:
-    """Add the relative differences from the estimates of the data, and whether the intervals cover these estimates."""
+    """Add relative differences from the confidential estimates, and whether the intervals cover those estimates."""
     data = estimates[estimates["synthesizer"] == "data"].set_index("statistic")["estimate"]
     own = data.loc[estimates["statistic"]].to_numpy(dtype=float)
     return estimates.assign(
@@ -170,7 +177,7 @@ def _distances(estimates: pd.DataFrame) -> pd.DataFrame:
 
 
 def findings(study: RiskEfficientStudy) -> pd.DataFrame:
-    """Return the findings of the paper, and whether they hold for this file.
+    """Return the findings of Hu, Savitsky & Williams (2022b), and whether they hold for this file.
 
     Returns
     -------
@@ -295,7 +302,7 @@ def _utility_findings(study: RiskEfficientStudy) -> list[Finding]:
 
 
 def _adjustment_findings(study: RiskEfficientStudy) -> list[Finding]:
-    """Return the findings on the effect of c1 = 1.5 and of c2 = 0.1 on utility and risk."""
+    """Return the findings on how adjusting privacy weights by c1 = 1.5 or c2 = 0.1 changes utility and risk."""
     table, found = beside_paper(study), []
     risk = profile(study).set_index(ROW)["mean"].to_dict()
     sizes = table.assign(ours=table["relative_difference"].abs(), theirs=table["paper_relative_difference"].abs())

@@ -1,6 +1,7 @@
-"""Comparison of privacy weights from marginal and pairwise identification risks on one file (sections 2.3, 3.3).
+"""Comparison of privacy weights from marginal and from pairwise identification risks, on one file.
 
-Sections, equations and tables are those of Hu, Savitsky & Williams (2022b), "the paper".
+Sections, equations and tables are those of Hu, Savitsky & Williams (2022b), "the paper".  The comparison is in sections
+2.3 and 3.3.
 
 An intruder knows some public columns of every record and its true value, and looks for this value in the released
 files.  The identification risk of record i is IR_i (eq. 8), and alpha~_i is its pairwise weight (eq. 14); see
@@ -313,7 +314,7 @@ def facts_of(fitted: ProtectedFit, seconds: float) -> dict[str, Any]:
 
 
 def patterns_of(bench: RiskBench) -> pd.Series:
-    """Return the number of patterns of the known columns, and a summary of the numbers of records in a pattern."""
+    """Count and summarize the groups of records that agree in all columns that the intruder knows."""
     known = bench.plan.known
     sizes = np.bincount(codes(*(bench.design.column(name) for name in known))) if known else np.array([bench.design.n])
     numbers = [sizes.size, sizes.min(), np.median(sizes), sizes.max(), (sizes == 1).sum()]
@@ -321,7 +322,7 @@ def patterns_of(bench: RiskBench) -> pd.Series:
 
 
 def beside_data(utility: pd.DataFrame) -> pd.DataFrame:
-    """Add each estimate's interval overlap with and relative difference from the confidential estimate."""
+    """Add the relative difference of each estimate from the confidential one, and the overlap of their intervals."""
     own = utility[utility["synthesizer"] == "data"].set_index("statistic").loc[utility["statistic"]]
     estimate, low, high = (own[c].to_numpy() for c in ("estimate", "ci_low", "ci_high"))
     size = np.where(estimate != 0, np.abs(estimate), np.nan)

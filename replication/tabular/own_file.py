@@ -48,7 +48,7 @@ def compare_methods(
     seed: int | None = None,
     **settings: Any,
 ) -> SampleStudy:
-    """Compute the confidential tables of a file, and private tables by every method at the same epsilon (section 3).
+    """Compute the confidential tables of a file, and private tables by every method at the same epsilon.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def compare_methods(
 
 
 def side_by_side(sample: SampleStudy, statistic: str) -> pd.DataFrame:
-    """Return the estimates of one statistic by all methods, as in Tables 2 and 3 of the paper.
+    """Return the estimates of one statistic by all methods, as in Tables 2 and 3 of Hu, Savitsky & Williams (2022a).
 
     Returns
     -------

@@ -129,7 +129,7 @@ class Population:
 
 
 def sdr(kind: str = "sdr") -> Population:
-    """Make the simulated population of the paper, or a variant of it.
+    """Make the simulated population of Hu, Savitsky & Williams (2022a), or a variant of it.
 
     Source: Hu, Savitsky & Williams 2022a, section 4.1.
 
@@ -164,7 +164,9 @@ def sdr(kind: str = "sdr") -> Population:
 
 
 def _sdr_sample(frame: pd.DataFrame, n: int, seed: int) -> SurveyDesign:
-    """Draw a sample with strata by field, systematically with probability proportional to size.
+    """Draw a stratified sample of doctorate holders by field, systematically with probability proportional to size.
+
+    If the frame has universities (column ``psu``), the sample has two stages instead.
 
     The paper does not state the order of units; here it is the order of the frame.  In the frame the men of a
     field come before the women, so that the sample is implicitly stratified by gender, too.  The variance estimator

@@ -47,7 +47,7 @@ def drawn(n=300, seed=7):
 
 
 def test_ecdf_differences_by_hand():
-    """The ECDFs of (0.5, 1) and (0, 0, 1) are 0 and 2/3 at 0, 1/2 and 2/3 at 0.5, and 1 and 1 at 1."""
+    """At 0, 0.5 and 1, the ECDF of (0.5, 1) is 0, 1/2 and 1, and the ECDF of (0, 0, 1) is 2/3, 2/3 and 1."""
     largest, average = ecdf_differences([1, 0.5], [0, 1, 0])
     assert largest == pytest.approx(2 / 3) and average == pytest.approx((2 * (2 / 3) ** 2 + (1 / 6) ** 2) / 5)
 
@@ -57,7 +57,7 @@ values = st.lists(st.integers(-5, 5), min_size=1, max_size=12)
 
 @given(values, values)
 def test_ecdf_differences_are_those_of_the_definition(one, other):
-    """Compare with shares counted at each merged value.  The order of the files and the scale do not matter."""
+    """Distances equal those of shares counted at each value, whatever the order of the files and the scale."""
     differences = [np.mean([x <= r for x in one]) - np.mean([x <= r for x in other]) for r in one + other]
     found = ecdf_differences(one, other)
     assert found == pytest.approx((np.abs(differences).max(), np.square(differences).mean()))
@@ -83,7 +83,7 @@ def test_statistics_are_those_of_r(r):
 
 
 def contributions(mechanisms, posterior):
-    """Return the log density (S, n) of n records in S draws, by scipy."""
+    """Return the log density of every record in every posterior draw, by scipy."""
     y = mechanisms.design.numeric("y")
     phi, lam = 1 / (1 + np.exp(-posterior.values["b"])), posterior.values["lambda"][:, None]
     return stats.beta.logpdf(y, lam * phi, lam * (1 - phi))
@@ -120,7 +120,7 @@ def test_the_weighted_mechanism_knows_no_epsilon():
 
 
 def test_values_near_a_bound_keep_their_density():
-    """Values below 1e-6 are not moved, unlike in the package's beta model.  The smallest has the largest bound."""
+    """Values below 1e-6 are not moved, unlike in BetaRegression, and the smallest has the largest Lipschitz bound."""
     mechanisms = drawn(4000)
     y = mechanisms.design.numeric("y")
     assert y.min() < 1e-6 and np.unique(mechanisms.pseudo.records.y[:, 0]).size == 4000
@@ -198,7 +198,7 @@ def test_what_is_clamped_never_exceeds_half_of_epsilon(written):
 
 @pytest.mark.slow
 def test_distances_are_between_the_file_and_its_synthetic_one(written):
-    """Distances of the first file and mechanism are computed again."""
+    """Distances and statistics equal those of the first file and of a synthetic file that is made again."""
     study = written[0]
     again = drawn(300, censoring.seed_of(3, 1, 300))
     y = again.design.numeric("y")
@@ -325,7 +325,7 @@ def test_bad_arguments_are_refused_before_any_work(settings, words, tmp_path):
 @pytest.mark.reference
 @with_the_papers
 def test_the_papers_order_of_utility_comes_out():
-    """Section 4.3: Weighted is best, Censor_w is before Censor_uw, and PH with log n bins is last if epsilon >= 4."""
+    """Weighted is among the best three, Censor_w is better than Censor_uw, the histogram is worst if epsilon >= 4."""
     study = censoring_study(replicates=20, c1=(1,), workers=2, seed=1)
     for epsilon in (5, 4, 3):
         here = outputs.comparable(study.utility, epsilon, 1.0, censoring.SYNTHESIZERS)

@@ -73,7 +73,7 @@ def test_both_choices_see_the_same_samples(done):
 
 @pytest.mark.slow
 def test_the_table_is_that_of_the_domains(done):
-    """A row is computed again from the estimates.  The grand total of counts is left out."""
+    """A row of the table equals one computed from the estimates of the domains, without the grand total of counts."""
     studies, _ = done
     table = compare_clusters(studies)
     assert set(table.loc[table["domains"] == "all", "number"]) == {26, 27}

@@ -29,7 +29,7 @@ def no_fits(monkeypatch):
 
 
 def reach_the_fits(replicate, work, seeds, fits):
-    """Run replicate 1 of a plan with several seeds, and check that the only errors are those of ``fits`` fits."""
+    """Run replicate 1 with several seeds, and check that it records ``fits`` errors, all of them raised by fits."""
     for seed in range(seeds):
         failures = replicate(work(seed), 1).failures
         assert [failure["reason"] for failure in failures] == [THE_FIT] * fits, (seed, failures)
@@ -62,7 +62,7 @@ def test_samples_of_the_study_of_clusters(icc, second_stage):
 
 @pytest.mark.slow
 def test_files_of_the_study_of_censoring():
-    """The fits are: unweighted; weighted with two c1; three mechanisms at three epsilons; two with the other c1."""
+    """Only fits fail: unweighted, weighted with two c1, three mechanisms at three epsilons, two with the other c1."""
     reach_the_fits(
         censoring.replicate, lambda seed: censoring.Plan(2000, (5, 4, 3), (1, 0.8), seed), seeds=20, fits=1 + 2 + 9 + 2
     )
@@ -74,7 +74,7 @@ def test_files_of_the_study_of_censoring():
 
 @pytest.mark.slow
 def test_files_of_the_study_of_reweighting():
-    """Fits are for Poisson counts, the mixture, two epsilons, two sizes under two rules, and samples of salaries."""
+    """Only fits fail: of Poisson counts, the mixture, two epsilons, two sizes by two rules, and samples of salaries."""
     population = sdr()
     reach_the_fits(
         reweighting.replicate,

@@ -43,7 +43,7 @@ def written(tmp_path_factory):
 
 
 def test_intervals_are_those_of_every_resample():
-    """2.5% of all 5^5 resamples are beyond an end, within the Monte Carlo error of 40,000 random resamples."""
+    """Beyond each end of an interval are 2.5% of all 5^5 resamples, within the error of 40,000 random resamples."""
     y, R = np.array([3.0, 0.0, 4.0, 4.0, 9.0]), 40_000
     resamples = np.array(list(itertools.product(y, repeat=y.size)))
     found = bench.interval(y, np.random.default_rng(1), R)
@@ -67,7 +67,7 @@ def test_intervals_know_neither_order_nor_unit(y, random, scale, shift):
 
 
 def test_intervals_of_many_values_are_those_of_the_normal():
-    """The interval is mean +- 1.96 se, within the error of quantiles of 2,000 normal values, in several blocks."""
+    """The bootstrap interval of a mean is mean +- 1.96 se, within the error of quantiles of 2,000 normal values."""
     y, R = np.random.default_rng(3).normal(5, 2, 6000), 2000
     found, se = bench.interval(y, np.random.default_rng(4), R), y.std() / np.sqrt(y.size)
     error = 4 * np.sqrt(0.025 * 0.975 / R) / stats.norm.pdf(1.96)
@@ -91,14 +91,14 @@ def file():
 
 
 def largest(file, fitted):
-    """Return the largest |log p| over the draws for every record, by scipy."""
+    """Return the largest absolute log likelihood of every record over the posterior draws, by scipy."""
     draws = fitted.posterior.values
     mu, phi = np.exp(draws["b"][:, :1]), draws["phi"][:, None]
     return np.abs(stats.nbinom.logpmf(file.values, phi, phi / (phi + mu))).max(axis=0)
 
 
 def test_weights_before_re_weighting_are_those_of_the_algorithms(file):
-    """Weights are those of Algorithms 2 and 3 with c = 1 and g = 0; the share outside the ball is counted by pairs."""
+    """Weights are those of Algorithms 2 and 3 of Hu, Savitsky & Williams (2020) with c = 1 and g = 0."""
     y, f = file.values, largest(file, file.fitted("unweighted"))
     lw, cw = file.fitted("LW"), file.fitted("CW")
     np.testing.assert_allclose(lw.alpha, (f.max() - f) / (f.max() - f.min()), atol=1e-9)
@@ -111,7 +111,7 @@ def test_weights_before_re_weighting_are_those_of_the_algorithms(file):
 
 @pytest.mark.slow
 def test_one_step_is_the_algorithm_of_the_paper(file):
-    """Weights are k alpha Delta / bound (eq. 2.1 of the paper), at most 1.  Weights of 0 remain 0."""
+    """One step of re-weighting is eq. 2.1 of Hu, Savitsky & Williams (2020), at most 1.  Weights of 0 remain 0."""
     for risk in ("LW", "CW"):
         first, final = file.fitted(risk), file.fitted(f"{risk}_final")
         some = first.alpha > 0
@@ -131,7 +131,7 @@ def test_the_curve_spends_what_it_is_given(file):
 
 
 def test_synthetic_files_come_from_their_draws(file):
-    """Mean and variance of 40 files are within four standard errors of those of NB(mu, phi)."""
+    """Mean and variance of 40 files are within four standard errors of those of the negative binomial distribution."""
     made = file.synthetic(file.fitted("unweighted"), 40)
     expected = np.mean([draw["mu"] for _, draw in made])
     variance = np.mean([draw["mu"] + draw["mu"] ** 2 / draw["phi"] for _, draw in made])

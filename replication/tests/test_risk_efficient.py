@@ -117,7 +117,7 @@ def test_consumer_units_are_the_same_under_one_seed():
 
 
 def risk_by_counting(frame, values, radius, floor):
-    """Compute IR_i and alpha~_i of one file pair by pair (Hu, Savitsky & Williams 2022b, eq. 8, 11, 14)."""
+    """Compute marginal risks and pairwise weights pair by pair (Hu, Savitsky & Williams 2022b, eq. 8, 11, 14)."""
     y, n = frame["income"].to_numpy(), len(frame)
     width = np.maximum(radius * np.abs(y), floor)
     inside = np.abs(values - y[:, None]) <= width[:, None] * (1 + 1e-12)  # [i, h]
@@ -213,7 +213,7 @@ weighted = st.lists(st.tuples(st.integers(-50, 50), st.integers(1, 9)), min_size
 
 @given(weighted, st.randoms(use_true_random=False), st.integers(1, 7))
 def test_summaries_are_numpys(pairs, random, scale):
-    """The order of the records and the scale of the weights do not matter."""
+    """Weighted summaries equal numpy's, whatever the order of the records and the scale of the weights."""
     y, w = np.array(random.sample(pairs, len(pairs)), dtype=float).T
     expected = [np.average(y, weights=w)]
     expected += [np.quantile(y, p, weights=w, method="inverted_cdf") for p in (0.5, 0.9)]
@@ -221,7 +221,7 @@ def test_summaries_are_numpys(pairs, random, scale):
 
 
 def test_bootstrap_variances_are_those_of_every_resample():
-    """Compare with all 4^4 resamples.  The relative error of a variance of R values is sqrt((kurtosis - 1) / R)."""
+    """Variances equal those of all 4^4 resamples, within a relative error of sqrt((kurtosis - 1) / resamples)."""
     y, w, R = np.array([3.0, 0.0, 11.0, 5.0]), np.array([1.0, 2.0, 1.5, 4.0]), 20_000
     drawn = [list(rows) for rows in itertools.product(range(4), repeat=4)]
     every = np.array([
@@ -234,7 +234,7 @@ def test_bootstrap_variances_are_those_of_every_resample():
 
 
 def test_bootstrap_variance_of_a_mean_is_that_of_a_sample():
-    """The variance is s^2 / n, in several blocks of resamples."""
+    """The variance of a mean is s^2 / n, also if resamples are drawn in several blocks."""
     y, R = np.random.default_rng(2).gamma(2, 100, 3000), 2000
     found = workbench.bootstrap_variances(y, np.ones(y.size), np.random.default_rng(3), R)
     assert abs(found[0] / (y.var(ddof=1) / y.size) - 1) < 4 * np.sqrt(2 / R)
@@ -242,7 +242,7 @@ def test_bootstrap_variance_of_a_mean_is_that_of_a_sample():
 
 @pytest.mark.parametrize("survey", [False, True], ids=["equal", "weighted"])
 def test_estimates_are_combined_by_hand(survey, frame):
-    """Check means over the files, T = u + b / L, Reiter's df, t quantiles, and u of coefficients by linearization."""
+    """Estimates, standard errors, degrees of freedom and t intervals equal those combined by hand over the files."""
     if survey:
         frame = frame.assign(w=np.random.default_rng(6).gamma(4, 0.25, len(frame)) + 0.2)
     bench = bench_of(frame, "w" if survey else None)
@@ -575,7 +575,7 @@ def test_any_synthesizer_will_do(frame):
 
 @pytest.mark.slow
 def test_an_allocation_that_looks_at_the_record_has_no_epsilon(frame):
-    """Under eq. 7 of the paper, the component of a synthetic record depends on the record's confidential value."""
+    """There is no epsilon if the mixture component of a synthetic record depends on the record's confidential value."""
     default = inputs.synthesizer(frame, "income", "tenure", ss.AsinhTransform(scale=30_000))
     paper = replace(default, allocation="posterior")
     settings = SMALL | {"radii": (), "datasets": 2, "resamples": 2}

@@ -58,7 +58,7 @@ def test_truths_are_the_counts_and_means_of_the_population(population):
 
 
 def test_the_sample_is_systematic_in_the_order_of_the_frame(population):
-    """In a systematic sample, the number of men of a field differs by less than 1 from the sum of their pi."""
+    """The number of sampled men of a field differs by less than 1 from the sum of men's inclusion probabilities."""
     frame = population.frame
     for seed in range(3):
         sample = population.sample(frame, 1000, seed).frame
@@ -123,7 +123,7 @@ def test_a_fit_is_tuned_to_delta_and_its_bounds_are_kept(done):
 
 @pytest.mark.slow
 def test_synthesized_weights_scatter_around_the_smoothed_ones(done):
-    """log(synthesized / smoothed) does not depend on the outcome, and has a standard deviation of 0.25 to 0.5."""
+    """The log ratio of synthesized to smoothed weight does not depend on the outcome, and has an sd of 0.25 to 0.5."""
     scatter = done[0].scatter
     kinds = scatter.groupby(["method", "weights"], sort=False).size()
     assert (kinds == 1000).all() and len(kinds) == 6
@@ -456,7 +456,7 @@ def test_methods_on_ones_own_file(file, run_cli, tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(not PRINTED.is_dir(), reason="the printed tables are not here")
 def test_tables_are_shaped_as_the_papers(population):
-    """Columns and order of the rows are those of the paper's Tables 2 and 3, except for the order of genders."""
+    """Columns and row order are those of Tables 2 and 3 of Hu, Savitsky & Williams (2022a), except for genders."""
     design = population.sample(population.frame, 1000, 1)
     sample = own_file.compare_methods(design, "salary", "field + gender", ["field", "gender"], epsilon=10.8, seed=1)
     for file_name, statistic in (("2_sdr_counts", "count"), ("3_sdr_means", "mean")):

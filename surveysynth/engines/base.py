@@ -53,7 +53,7 @@ class Diagnostics:
         return tuple(name for name, failed in checks.items() if failed)
 
     def worst(self, other: Diagnostics) -> Diagnostics:
-        """Combine the diagnostics of two fits: the sum of the divergences, and the worse of each other diagnostic.
+        """Combine the diagnostics of two fits: add the divergences, and take the worse value of each other diagnostic.
 
         The combined limit of R-hat is the larger one.
         """
@@ -66,7 +66,7 @@ class Diagnostics:
 
 @dataclass(frozen=True)
 class Samples:
-    """Posterior draws of the parameters of one program.
+    """Posterior draws of the parameters of one Stan program, with the diagnostics of the sampler.
 
     Attributes
     ----------

@@ -123,7 +123,10 @@ def _need_compiler(source: Path, settings: str) -> None:
 
 
 def _compile(source: Path, text: str, folder: Path) -> None:
-    """Compile in a private folder whose name has no spaces, as make needs.  Copy the executable to ``folder``."""
+    """Compile a Stan program, and copy the executable to ``folder``.
+
+    The program is compiled in a private folder whose name has no spaces, as make needs.
+    """
     from cmdstanpy.compilation import compile_stan_file
 
     with tempfile.TemporaryDirectory(prefix="surveysynth-stan-") as name:

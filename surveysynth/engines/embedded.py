@@ -1,4 +1,4 @@
-"""The embedded engine, which runs Stan without a compiler by the package stanli."""
+"""The embedded engine, which runs Stan programs without a C++ compiler, by the package stanli."""
 
 from __future__ import annotations
 
@@ -85,10 +85,10 @@ def check_data(path: Path, data: Mapping[str, Any]) -> None:
 
 
 def log_target(path: Path, data: Mapping[str, Any], values: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Return the log density (S,), up to a constant, from which a Stan program samples, at S draws of the parameters.
+    """Compute the log density from which a Stan program samples, up to a constant, at several draws of the parameters.
 
-    The density is of the unconstrained parameters, with the Jacobian.  ``values`` has the draws of each parameter,
-    (S, ...), on the constrained scale.
+    The density is of the unconstrained parameters, with the Jacobian.  ``values`` has S draws of each parameter,
+    (S, ...), on the constrained scale.  The result is (S,).
     """
     model = _model(path, data)
     names = dict.fromkeys(name.split("[")[0].split(".")[0] for name in model.constrained_names)

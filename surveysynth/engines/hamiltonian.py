@@ -160,9 +160,10 @@ def _leapfrog(
 
 
 def _root(visited: Floats, scale: Floats) -> Floats:
-    """Return a root A (p, p) of the covariance matrix A A' of the visited points (draws, p).
+    """Return a square root of the covariance matrix of the points that a chain visited.
 
-    The covariance matrix is shrunk: its variances towards ``scale`` squared, and its correlations towards 0.
+    The root A (p, p) of the points (draws, p) gives the covariance matrix A A'.  This matrix is shrunk: its variances
+    towards ``scale`` squared, and its correlations towards 0.
     """
     n, factor, centred = len(visited), np.diag(scale), visited - visited.mean(axis=0)
     root = factor * np.sqrt((n * np.linalg.solve(factor, visited.T).var(axis=1) + 10) / (n + 10))

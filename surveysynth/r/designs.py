@@ -262,7 +262,7 @@ def _plain(value: Any) -> Any:
 
 
 def _joint(design: SurveyDesign) -> Floats:
-    """Return the joint inclusion probabilities of all pairs of records (n, n).  Strata are sampled independently."""
+    """Return the matrix of joint inclusion probabilities of all pairs of records.  Strata are sampled independently."""
     joint = np.outer(design.probs, design.probs)
     for block in design.joint:
         joint[np.ix_(block.positions, block.positions)] = block.matrix()

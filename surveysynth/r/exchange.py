@@ -232,7 +232,7 @@ def _check_text(levels: list[str], codes: NDArray[Any], name: str) -> None:
 
 
 def _kind(series: pd.Series, name: str) -> Type:
-    """Return the R type of a column that is not categorical, "integer" for whole numbers of any size.
+    """Return the R type of a column that is not categorical.  Whole numbers of any size have the type "integer".
 
     Raise InputError if R has no type for the column.
     """

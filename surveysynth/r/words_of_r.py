@@ -58,7 +58,7 @@ def in_words_of_r(text: str) -> str:
 
 @cache
 def _functions() -> dict[str, str]:
-    """Return a dictionary from the names of Python classes to the names of the R functions that make their objects."""
+    """Map the name of each Python class to the name of the R function that makes objects of this class."""
     named = {name: re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower() for name in MADE_IN_R} | OTHER_NAMES
     named |= {mechanism.__name__: mechanism.in_r for mechanism in MECHANISMS.values()}
     return named | {model.kind.__name__: model.in_r for model in MODELS.values()}

@@ -99,7 +99,7 @@ def repeat(
     scheduler: str | None = None,
     out: str | Path | None = None,
 ) -> Replicates:
-    """Make replicates 1 to R of a study.  Replicates that are stored in the folder are read from there.
+    """Make the replicates of a study, and read those that were stored in the folder earlier.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def repeat(
     settings : dict
         The settings of every replicate, including the seed.
     replicates : int
-        The number R of replicates.
+        The number of replicates, which are numbered from 1.
     out : str or Path, optional
         The folder, which is made if it does not exist.  Each new replicate is stored there as soon as it is finished.
         Without a folder nothing is stored.
@@ -157,7 +157,7 @@ def stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def seed_of(*key: int) -> int:
-    """Derive a seed from the study's seed, which is the first number, and other numbers that identify the purpose."""
+    """Derive a seed for one purpose: ``key`` is the study's seed, then numbers that identify the purpose."""
     entropy, *purpose = key
     return int(np.random.SeedSequence(entropy, spawn_key=purpose).generate_state(1, np.uint64)[0])
 

@@ -94,7 +94,7 @@ class PlantedFile:
 
     @property
     def mean_weight(self) -> float:
-        """The public mean weight N / n."""
+        """The public mean survey weight: the population total divided by the number of records."""
         return self.population_total / self.design.n
 
 
@@ -115,7 +115,7 @@ def workers(n: int, seed: int) -> AuditedFile:
 def own(
     frame: pd.DataFrame, formula: str, *, weights: str, bounds: tuple[float, float], population_total: float
 ) -> AuditedFile:
-    """Prepare an agency's own file.  All results of the audit are then internal.
+    """Prepare an agency's own file for an audit.  The results of this audit are not for publication.
 
     Raises
     ------
@@ -164,7 +164,7 @@ def plant(file: AuditedFile, how: Planted) -> PlantedFile:
 
 
 def two_modes(y: Floats, row: int) -> tuple[Floats, float]:
-    """Return outcomes (n,) with two modes, and the planted record's value in the upper mode.
+    """Return outcomes with two modes, and a value for the planted record, which is in the upper mode.
 
     ``y`` are the file's outcomes, and ``row`` is the row of the planted record.  In the returned outcomes this record
     has a typical value, which is in the lower mode.  The other records are divided equally between the modes; if n is

@@ -98,14 +98,14 @@ def _measured(file: PlantedFile, design: SurveyDesign, epsilon: float, blank: in
 
 
 def _cells(file: PlantedFile, design: SurveyDesign) -> tuple[Codes, Codes]:
-    """Return the cells, numbered from 0, of the records' outcomes (n,) and weights (n,)."""
+    """Return the numbers of the intervals (cells) that contain the records' outcomes, and the same for the weights."""
     outcome = Cells.for_outcome(Outcome(bounds=file.bounds)).codes(design.column(file.outcome), file.outcome)
     weight = Cells.for_weights(WEIGHT_BOUNDS, file.mean_weight)
     return outcome, weight.codes_of_numbers(np.asarray(design.weights, dtype=np.float64))
 
 
 def _read(tables: NoisyTables, cells: tuple[Codes, Codes]) -> list[tuple[NoisyTable, Codes, Codes]]:
-    """Return each noisy table, with the row (n,) and the cell (n,) of every record in this table."""
+    """Return each noisy table with two arrays: the rows in which it counts the records, and the records' cells."""
     found = []
     for variable, code in zip(tables.variables, cells, strict=True):
         for table in variable.tables:
@@ -131,10 +131,10 @@ def _evidence(
 def _file_shares(
     tables: NoisyTables, public: pd.DataFrame, cells: tuple[Codes, Codes], row: int, rng: np.random.Generator
 ) -> dict[str, float]:  # fmt: skip
-    """Draw a synthetic file from noisy tables, and return its shares of records at or above the planted record's cells.
+    """Draw a synthetic file, and return its share of records in or above the planted record's cell.
 
-    These are the shares with the outcome, and with the weight, in the planted record's cell (``cells`` of record
-    ``row``) or in a higher cell.
+    There are two shares: of records whose outcome, and whose weight, is in the planted record's cell (``cells`` of
+    record ``row``) or in a higher cell.
     """
     fit = fit_measurements(tables, public)
     codes: dict[str, Codes] = {}

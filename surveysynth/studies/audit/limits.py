@@ -146,7 +146,7 @@ def best_threshold(likely: Floats, rare: Floats, delta: float = 0.0, level: floa
 
 
 def discriminant(inside: Floats, outside: Floats) -> Floats:
-    """Return the weights (statistics,) of Fisher's linear discriminant between games with and without the record."""
+    """Return the weight of each statistic in Fisher's linear discriminant between games with and without the record."""
     difference = inside.mean(axis=0) - outside.mean(axis=0)
     within = np.atleast_2d(np.cov(inside, rowvar=False)) + np.atleast_2d(np.cov(outside, rowvar=False))
     return np.asarray(np.linalg.pinv(within) @ difference)

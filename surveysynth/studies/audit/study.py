@@ -57,7 +57,7 @@ class Cell:
         return f"{self.file.name}_{self.planted}_{self.epsilon:g}"
 
     def describe(self) -> dict[str, Any]:
-        """Return the settings of every game."""
+        """Return the settings that all games of this cell share."""
         f = self.file
         return {
             "file": f.name, "n": len(f.frame), "population_total": f.population_total, "formula": f.formula,
@@ -80,7 +80,7 @@ def one_batch(cell: Cell, number: int) -> Replicate:
 
 
 def _key(cell: Cell) -> tuple[int, ...]:
-    """Return the numbers that identify a cell in its seeds (:func:`surveysynth.studies.base.seed_of`)."""
+    """Return the numbers that identify a cell when seeds are derived (:func:`surveysynth.studies.base.seed_of`)."""
     return 10, PLANTED.index(cell.planted), round(1000 * cell.epsilon)
 
 

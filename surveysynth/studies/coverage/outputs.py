@@ -100,7 +100,10 @@ def by_margin(table: pd.DataFrame, cells: Cells) -> pd.DataFrame:
 
 
 def _below(table: pd.DataFrame) -> pd.Series:
-    """Return, for each row of :func:`by_level`, whether its coverage is significantly too low (:func:`by_margin`)."""
+    """Test each row of a table by level, and return whether the coverage is significantly too low.
+
+    :func:`by_margin` describes the test.  The result is False for confidential estimates.
+    """
     hits = (table["coverage"] * table["replicates"]).round()
     p = pd.Series(binom.cdf(hits, table["replicates"], np.minimum(ENOUGH, table["own_coverage"])), index=table.index)
     out = pd.Series(False, index=table.index)
@@ -154,7 +157,9 @@ def _keys(cell: Cell) -> dict[str, Any]:
 
 
 def write(cells: Cells, out: str | Path) -> list[Path]:
-    """Write ``levels.csv``, ``margins.csv``, ``failures.csv``, ``summary.txt``, and a figure per population and n.
+    """Write the tables and the summary of a study, and a figure for each population and sample size.
+
+    The tables are ``levels.csv``, ``margins.csv`` and ``failures.csv``, and the summary is ``summary.txt``.
 
     Returns
     -------

@@ -381,7 +381,7 @@ def activity() -> RealPopulation:
 
 
 def _resampled(rows: pd.DataFrame) -> tuple[pd.DataFrame, Floats]:
-    """Return 30,000 rows drawn with replacement, and random noise (30,000,) for the measure of size."""
+    """Return 30,000 rows drawn with replacement, and a random number for each row's measure of size."""
     rng = np.random.default_rng(POPULATION_SEED)
     drawn = rows.sample(HOUSEHOLDS, replace=True, random_state=rng, ignore_index=True)
     return drawn, rng.standard_normal(HOUSEHOLDS)

@@ -69,7 +69,7 @@ class Cell:
         return f"{self.population.name}_{self.n}_{self.mechanism}_{self.epsilon:g}".replace(" ", "_")
 
     def describe(self) -> dict[str, Any]:
-        """Return the settings of every sample."""
+        """Return the settings that all samples of this cell share."""
         p = self.population
         return {
             "population": p.name, "N": len(p.frame), "formula": p.formula, "schema": p.schema.text,
@@ -150,7 +150,7 @@ def _laplace(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
 
 
 def _plain(cell: Cell, prior: Any) -> Synthesizer:
-    """Return the population's own model or, without one, FBS on an asinh scale, which allows zeros."""
+    """Return the population's own model or, if it has none, FBS of asinh-transformed outcomes, which may be 0."""
     p = cell.population
     if p.model is not None:
         return p.model
@@ -160,7 +160,7 @@ def _plain(cell: Cell, prior: Any) -> Synthesizer:
 
 @dataclass(frozen=True)
 class Maker:
-    """A function that makes a mechanism's estimates from a sample, and the mechanism's number in seeds (``stream``)."""
+    """The function that makes estimates by one mechanism, and the number of this mechanism in seeds (``stream``)."""
 
     make: Make
     stream: int
