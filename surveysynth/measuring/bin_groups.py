@@ -1,4 +1,4 @@
-"""Choice of groups of a variable's bins for noisy tables, and of scores of bins, from a smoothed noisy histogram.
+"""Grouping and scoring of a variable's bins for noisy tables, given a smoothed noisy histogram of the variable.
 
 A numeric variable has G cells: bins, then special values such as "missing".
 """
@@ -87,12 +87,12 @@ def coarser_groups(groups: Codes, p: Floats, numbers: int, most: int) -> Codes:
 
 
 def cell_scores(p: Floats, values: Floats, n: int, levels: int, sd: float, unit: int) -> Codes:
-    """Return a score of each bin or special value, from -unit to unit.  Sums of scores measure mean amounts.
+    """Return a score of each bin or special value.  Noisy sums of scores serve to estimate mean amounts.
 
-    The score is linear in the amount between two quantiles, and constant beyond them.  In each row of the table, about
-    3 ``sd`` records lie below the lower quantile, and as many above the upper one.  The mean amount in a row follows
-    from one sum of scores, and has the noise of one number instead of the noise of many counts.  Special values have
-    the score ``unit``.
+    The score is linear in the amount between two quantiles, from -unit to unit, and constant beyond them.  In each row
+    of the table, about 3 ``sd`` records lie below the lower quantile, and as many above the upper one.  The mean amount
+    in a row follows from one sum of scores, and has the noise of one number instead of the noise of many counts.
+    Special values have the score ``unit``.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def cell_scores(p: Floats, values: Floats, n: int, levels: int, sd: float, unit:
 
 
 def effect_steps(p: Floats, groups: Codes, numbers: int) -> Codes:
-    """Group the bins and special values of a variable into steps with equal effects on a later variable.
+    """Group the bins and special values of a variable into steps.  Each step has one effect on a later variable.
 
     Return the step (G,) of each cell (bin or special value).  Each group of cells of a noisy table is one step, except
     for the first and the last group of numbers: these groups contain the tails of the distribution and are cut into

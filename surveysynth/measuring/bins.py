@@ -32,7 +32,9 @@ INSIDE = 40  # number of points over which the mean of a bin is computed
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Bins of a numeric outcome y, which have equal width on the scale asinh(y / knee).
+    """Bins of a numeric variable, which have about equal widths on an inverse hyperbolic sine scale.
+
+    The scale is asinh(y / knee), where y is a value of the variable.
 
     Attributes
     ----------
@@ -48,7 +50,7 @@ class Bins:
 
     @classmethod
     def between(cls, low: float, high: float, knee: float, count: int) -> Bins:
-        """Create ``count`` bins between two bounds, with a given knee."""
+        """Create ``count`` bins between two bounds, with equal widths on the scale asinh(value / ``knee``)."""
         bins = cls(np.array([low, high]), knee)
         first, last = bins.scaled(bins.edges)
         edges = bins.back(np.linspace(float(first), float(last), count + 1))
@@ -133,7 +135,7 @@ class Cells:
 
     @property
     def tail(self) -> Tail | None:
-        """Assumption on the upper tail of the distribution of an amount or a whole number; None for other outcomes."""
+        """Assumption on the upper tail of the distribution of a numeric variable; None if no tail is modelled."""
         if self.bins is None or self.bins.edges[-1] <= 0 or len(self.bins) < LEAST_OF_TAIL:
             return None
         if np.isinf(self.bins.knee):
@@ -157,7 +159,7 @@ class Cells:
         return cls(Outcome(bounds=(low, high)), bins, WEIGHT_INDEX)
 
     def codes_of_numbers(self, values: Floats) -> Codes:
-        """Find the bin (n,) of each number.  The numbers must not be special values, such as heaps."""
+        """Find the bin (n,) of each number.  The numbers must not be special values, such as a top code."""
         assert self.bins is not None
         return self.bins.codes(values)
 
@@ -168,7 +170,7 @@ class Cells:
 
     @property
     def scored(self) -> bool:
-        """True if the outcome has several bins.  Only then are there tables of sums of scores of the bins."""
+        """True if the outcome has more than one bin.  Sums of scores are measured only for such outcomes."""
         return self.numbers > 1
 
     def __len__(self) -> int:
@@ -194,7 +196,7 @@ class Cells:
         return set() if rule is None else columns_of_condition(rule, "applies")
 
     def asked(self, frame: pd.DataFrame) -> Bools:
-        """Return True (n,) for each record that is asked the question.  ``frame`` has the columns of the condition."""
+        """Return True (n,) for each record of ``frame`` that is asked the question, by the condition in the schema."""
         rule = self.outcome.applies
         return np.ones(len(frame), dtype=bool) if rule is None else obeyed([rule], frame, "applies")
 
@@ -351,7 +353,7 @@ def refuse_dates(column: pd.Series, name: str) -> None:
 
 
 def check_missing(column: pd.Series, name: str) -> None:
-    """Raise InputError if a column has missing values.  It is called for outcomes that are declared without them."""
+    """Raise InputError if a column has missing values, for an outcome that was declared without missing values."""
     missing = column.isna().to_numpy()
     if missing.any():
         raise InputError(

@@ -75,7 +75,7 @@ def counting(
 
 
 class Cluster:
-    """Counter of a design whose files are counted by the workers of a cluster."""
+    """Counter of a design whose files are counted by the workers of a Dask cluster."""
 
     def __init__(
         self, client: Any, files: Sequence[Path], frame: pd.DataFrame, weights: pd.Series, levels: dict[str, Codes],
@@ -94,7 +94,7 @@ class Cluster:
         ]  # fmt: skip
 
     def add(self, name: str, cells: Cells) -> None:
-        """Let the workers find each record's cell of one more variable (:meth:`Counter.add`).
+        """Let the workers find the cell (bin or special value) of each record for one more variable.
 
         Raise InputError, with the name of the file, if a column contradicts the schema or a worker fails.
         """
@@ -112,7 +112,7 @@ class Cluster:
         return np.sum(counts, axis=0, dtype=np.int64)
 
     def groups_of(self, name: str, groups: Codes, records: Codes) -> Codes:
-        """Return the group of values of each record at the positions ``records`` (:meth:`Counter.groups_of`)."""
+        """Return, for each record at the positions ``records``, the group to which the record's value belongs."""
         part_of = np.searchsorted(self.firsts, records, side="right") - 1
         asked = [np.flatnonzero(part_of == k) for k in range(len(self.parts))]
         found = self.client.gather([

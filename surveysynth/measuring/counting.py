@@ -70,7 +70,10 @@ class Counter(Protocol):
     """
 
     def add(self, name: str, cells: Cells) -> None:
-        """Find each record's cell of one more variable.  Raise InputError if its column contradicts the schema."""
+        """Find the cell (bin or special value) of each record for one more variable.
+
+        Raise InputError if the column of the variable contradicts the schema.
+        """
         ...
 
     def count(self, what: Count) -> Counts:
@@ -78,7 +81,7 @@ class Counter(Protocol):
         ...
 
     def groups_of(self, name: str, groups: Codes, records: Codes) -> Codes:
-        """Return the group of values (len(records),) of each record at the positions ``records``, for one variable.
+        """Return, for each record at the positions ``records``, the group to which the record's value belongs.
 
         ``groups`` (G,) is the group of each cell of the variable ``name``.
         """
@@ -110,7 +113,7 @@ class Part:
         self.codes: dict[str, Codes] = {}
 
     def add(self, name: str, cells: Cells) -> None:
-        """Find each record's cell of one more variable (:meth:`Counter.add`)."""
+        """Find the cell (bin or special value) of each record for one more variable (:meth:`Counter.add`)."""
         column = self.column(name)
         code = cells.codes(column, name, cells.asked(self.frame))
         self.codes[name] = code.astype(np.min_scalar_type(len(cells)))
@@ -138,12 +141,12 @@ class Part:
         return counts.reshape(levels, J)
 
     def _rows(self, what: Count, these: slice) -> Codes | int:
-        """Return the table's row of each record of the slice ``these``, or 0 for a table of one row."""
+        """Return the table row in which each record of the slice ``these`` is counted; 0 if the table has one row."""
         level: Codes | int = 0 if what.term is None else self.levels[what.term][these].astype(np.intp)
         if what.earlier is None or what.by_groups is None:
             return level
         return level * (int(what.by_groups.max()) + 1) + what.by_groups[self.codes[what.earlier][these]]
 
     def groups_of(self, name: str, groups: Codes, records: Codes) -> Codes:
-        """Return the group of values of each record at the positions ``records`` (:meth:`Counter.groups_of`)."""
+        """Return, for each record at the positions ``records``, the group to which the record's value belongs."""
         return groups[self.codes[name][records]]

@@ -1,4 +1,4 @@
-"""Noisy tables of an earlier year, which are further data for the fit of this year's tables.
+"""Noisy tables of an earlier year, which are fitted together with this year's noisy tables.
 
 Both years must have the same outcomes and formulas.  The levels of the earlier tables are renumbered to match this
 year's levels.  A release contains the earlier tables and the number of records in each public cell (combination of
@@ -100,7 +100,7 @@ def _totals_by_level(earlier: NoisyTables, measured: NoisyTables, name: str) -> 
 
 
 def as_json(earlier: NoisyTables) -> dict[str, Any]:
-    """Return the tables of an earlier year, and the records of each public cell of that year, as a JSON document."""
+    """Return an earlier year's tables, and that year's number of records in each public cell, as a JSON document."""
     steps, _, records = public_cells(earlier.terms.values(), earlier.n)
     names = list(earlier.terms)
     return earlier.as_json() | {"cells": {"levels": dict(zip(names, steps.T.tolist(), strict=True)),

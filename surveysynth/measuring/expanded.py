@@ -1,8 +1,8 @@
-"""Division of public cells into parts by the values of earlier variables, for the model of a later variable.
+"""Division of public cells (combinations of public levels) into parts, by the values of earlier variables.
 
-A public cell is a combination of public levels that occurs in the file.  The G cells of a variable are bins of numbers
-and special values such as "missing".  The cells of an earlier variable are grouped into steps.  A part consists of the
-records of one public cell that have the same step of every earlier variable.
+A later variable is modelled given these parts.  The G cells of a variable are bins of numbers and special values such
+as "missing".  The cells of an earlier variable are grouped into steps.  A part consists of the records of one public
+cell that have the same step of every earlier variable.
 
 With one earlier variable, there is a part for every public cell and step.  The share of the part is the fitted
 probability of the step in the public cell.  With several earlier variables, the parts are simulated records, whose
@@ -29,7 +29,7 @@ ROUNDS = 20  # rounds of raking
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Expanded:
-    """Public cells (combinations of public levels) divided into K parts.
+    """Public cells (combinations of public levels), divided into K parts by the values of earlier variables.
 
     All records of a part have the same step of every earlier variable.  A step is a group of the variable's G cells.
 
@@ -52,7 +52,7 @@ class Expanded:
     mean: Mapping[str, Callable[[Floats], Floats]]
 
     def asked(self, there: Bools) -> Expanded:
-        """Return the parts with share 0 where ``there`` (K,) is False: these parts are not asked the question."""
+        """Return all parts, but with share 0 for parts that are not asked the question (``there`` is False)."""
         return replace(self, share=self.share * there)
 
 
@@ -83,7 +83,7 @@ def by_one(name: str, steps: Codes, p: Floats) -> Expanded:
 def by_simulated(
     cell: Codes, records: Floats, codes: Mapping[str, Codes], steps: Mapping[str, Codes], expected: Mapping[str, Floats]
 ) -> Expanded:  # fmt: skip
-    """Use simulated records as parts, with shares raked to the fitted counts of each earlier variable.
+    """Use simulated records as parts of public cells, with shares raked to the fitted counts of each earlier variable.
 
     Parameters
     ----------

@@ -394,7 +394,7 @@ class _Data:
         )  # fmt: skip
 
     def features(self, feature: Feature) -> Floats:
-        """Compute the predictors that belong to an effect, in each row of the model: (R, number of predictors)."""
+        """Compute the predictors of one effect, in each row of the model: an array (R, number of predictors)."""
         assert feature.source is not None
         return feature.rows(self.step[feature.source], None if feature.times is None else self.cell[feature.times])
 
@@ -440,9 +440,9 @@ def _crossed(table: NoisyTable, measured: NoisyTables) -> Feature:
 
 
 def _product(table: NoisyTable, measured: NoisyTables) -> Feature:
-    """Create the predictors of the interaction of a term and an earlier variable's score, from a table of products.
+    """Create the predictors of the interaction of a term and an earlier variable's score, from a noisy table.
 
-    A predictor is the indicator of a level times the score of the earlier variable.
+    A predictor is the indicator of a level times the score of the earlier variable.  The table has sums of products.
     """
     assert table.by is not None and table.by_groups is not None and table.by_scores is not None
     term, kinds = measured.terms[table.by], one_hot(table.by_groups, int(table.by_groups.max()) + 1)
@@ -490,7 +490,7 @@ def _expanded(
 def _steps(
     variable: Variable, parent: Variable, fit: VariableFit, before: Variable | None
 ) -> tuple[Codes, list[Floats]]:  # fmt: skip
-    """Return the step (group of values) of each cell of ``parent``, an earlier variable, and predictors of steps.
+    """Group the cells of the earlier variable ``parent`` into steps.  Return each cell's step, and predictors of steps.
 
     The effect of ``parent`` on ``variable`` differs between steps.  Steps are finer than the groups of the noisy table
     by ``parent``, because the effect continues to change within the first and the last group.  ``before`` is the

@@ -81,7 +81,7 @@ def measure_design(
     scheduler: str | None = None,
     rng: np.random.Generator | None = None,
 ) -> NoisyTables:
-    """Measure noisy tables of the outcomes, in sequence, and of the weight.
+    """Make noisy tables of the outcomes, in sequence, and of the survey weight: count records and add noise.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def _weight(
 
 
 def _units(terms: Sequence[Term], unit: str | None, split: Mapping[str, float], budget: TableBudget) -> Units | None:
-    """Return the protected units and their largest contribution.  Return None if single records are protected."""
+    """Return the protected units and a unit's largest contribution to a table; None if single records are protected."""
     found = next((term for term in terms if unit is not None and term.name == unit_name(unit)), None)
     if found is None:
         return None
@@ -275,11 +275,11 @@ def _split(budget: TableBudget, made: Sequence[Mapping[str, tuple[float, int]]])
 
 
 def pairs_tell_more(levels: int, size: float, epsilon: float) -> bool:
-    """Return True if pairs of records estimate the correlation within levels better than counts by level do.
+    """Return True if random pairs of records estimate the correlation within PSUs better than counts by PSU do.
 
-    There are ``levels`` levels of ``size`` records each.  The variance of an estimate from size / 2 pairs in each level
-    is compared with the variance of an estimate from one count in each level.  This count is of the records below the
-    median, and has the variance size / 4 before noise.
+    There are ``levels`` levels (PSUs or strata) of ``size`` records each.  The variance of an estimate from size / 2
+    pairs in each level is compared with the variance of an estimate from one count in each level.  This count is of the
+    records below the median, and has the variance size / 4 before noise.
     """
     noise = discrete_laplace_variance(epsilon)
     from_counts = 2 / levels * ((size / 4 + noise) / (size**2 / 4)) ** 2
@@ -288,7 +288,7 @@ def pairs_tell_more(levels: int, size: float, epsilon: float) -> bool:
 
 
 def pairs_of(level: Codes, rng: np.random.Generator, unit: Codes | None = None) -> tuple[Codes, Codes]:
-    """Draw random pairs of records of the same level.
+    """Draw random pairs of records within each stratum, PSU or protected unit.
 
     Return the positions of the first records of the pairs, and the positions of the second records.  A record is in at
     most one pair.  If units of several records are protected, a unit has at most one record in all pairs.  If the
@@ -305,9 +305,9 @@ def pairs_of(level: Codes, rng: np.random.Generator, unit: Codes | None = None) 
 
 
 def histogram_groups(cells: Cells, n: int, epsilon: float) -> Codes:
-    """Return the group (G,) of each cell for a histogram of n records with this epsilon.
+    """Group the cells of a variable for a noisy histogram of n records with privacy loss epsilon.
 
-    Bins are merged if the noise is large.  Each special value is a separate group.
+    Return the group (G,) of each cell.  Bins are merged if the noise is large.  Each special value is a separate group.
     """
     numbers = cells.numbers
     many = int(np.clip(n * epsilon / PER_BIN, min(LEAST_BINS, numbers), numbers))
@@ -334,7 +334,7 @@ class _File:
 
     @property
     def per(self) -> int:
-        """What one whole record adds to a count: 1, or 60 (sixtieths) if units of several records are protected."""
+        """Contribution of a fully counted record to a count: 1, or 60 (sixtieths) if units of records are protected."""
         return 1 if self.units is None else PARTS
 
     @property
@@ -344,7 +344,7 @@ class _File:
 
     @cached_property
     def counted(self) -> float:
-        """Sum of the contributions of all records to a count, which is public.  It includes the record ``blank``."""
+        """Public sum of the contributions of all records to a count, including the record ``blank``."""
         return float(self.n if self.units is None else self.units.parts.sum() / PARTS)
 
     def sd(self, epsilon: float) -> float:
@@ -352,7 +352,7 @@ class _File:
 
 
 class _Measured:
-    """A variable whose tables are being measured.
+    """A confidential variable and its noisy tables, which are added one by one.
 
     ``tables`` are its noisy tables so far, and ``p`` (G,) are the probabilities of its cells from the smoothed
     histogram.
@@ -392,9 +392,10 @@ class _Measured:
         self.p = smoothed(self.tables[0], self.cells, self.file.counted)
 
     def groups(self, levels: int, epsilon: float, most: int | None = None) -> Codes:
-        """Return the group (G,) of each of the variable's cells for a table with ``levels`` rows.
+        """Group the variable's cells into the columns of a noisy table with ``levels`` rows.
 
-        If ``most`` is given, there are at most about this many groups of numbers, without smaller groups in the tails.
+        Return the group (G,) of each cell.  If ``most`` is given, there are at most about this many groups of numbers,
+        without smaller groups in the tails.
         """
         most, tails = (MOST, TAILS) if most is None else (most, 0)
         most = min(most, max(MOST_CELLS // levels, OF_LEVELS))
@@ -402,18 +403,18 @@ class _Measured:
         return table_groups(self.p, self.cells.numbers, file.n, levels, file.sd(epsilon), most, tails)
 
     def by(self, term: Term, epsilon: float, most: int | None = None) -> None:
-        """Measure a table of counts: levels of a term by groups of the variable's cells."""
+        """Count records by level of a term and group of this variable's cells, and add noise."""
         groups = self.groups(term.levels, epsilon, most)
         self.add(epsilon, term.name, groups, term=term, levels=term.levels)
 
     def by_term(self, term: Term, epsilon: float, *, scored: bool) -> None:
-        """Measure a table of counts by level of a term and, with ``scored``, a table of sums of scores by level."""
+        """Count records by level of a term, with noise.  If ``scored``, also add a noisy table of sums of scores."""
         if scored:
             self.scores(term, epsilon)
         self.by(term, epsilon)
 
     def by_earlier(self, earlier: _Measured, epsilon: float, most: int, *, scored: bool = False) -> None:
-        """Measure a table of counts: groups of the earlier variable's cells by groups of this variable's cells.
+        """Count records by group of an earlier variable's cells and group of this variable's cells, and add noise.
 
         A numeric earlier variable has at most ``most`` groups of bins.  With ``scored``, also measure sums of scores of
         this variable for each group of the earlier variable.
@@ -424,7 +425,7 @@ class _Measured:
         self._crossed(None, epsilon, earlier, group, scored=scored)
 
     def by_both(self, term: Term, earlier: _Measured, epsilon: float, *, scored: bool) -> None:
-        """Measure a table of counts: levels of a term, by groups of an earlier variable, by groups of this variable.
+        """Count records by level of a term, group of an earlier variable and group of this variable, and add noise.
 
         The earlier variable has few groups.  With ``scored``, also measure sums of scores of this variable for each
         combination of a level and a group of the earlier variable.
@@ -443,7 +444,7 @@ class _Measured:
         self.add(epsilon, name, self.groups(rows, epsilon, MOST_OF_WEIGHTS), **table)
 
     def within(self, term: Term, epsilon: float) -> None:
-        """Measure how strata, PSUs or protected units differ, from pairs of records or from counts by level.
+        """Count records, or pairs of records, within strata, PSUs or protected units, and add noise.
 
         For protected units, pairs are always counted.  For strata and PSUs, the table is counted that is more
         informative about the correlation within levels (:func:`pairs_tell_more`).
@@ -456,7 +457,7 @@ class _Measured:
             self.by(term, epsilon, most=OF_LEVELS)
 
     def pairs(self, term: Term, epsilon: float) -> None:
-        """Draw random pairs of records of the same level, and count the pairs by the groups of their two records.
+        """Draw random pairs of records within levels of a term, count pairs by the groups of both records, add noise.
 
         A record, or a unit of several records, is in at most one pair.
         """
@@ -474,12 +475,12 @@ class _Measured:
 
     @property
     def _kinds(self) -> Codes:
-        """Group of each cell in tables of sums of scores (G,): one for all numbers, one for each special value."""
+        """Column of each cell in tables of sums of scores: one column for all bins, and one for each special value."""
         numbers = self.cells.numbers
         return np.concatenate([np.zeros(numbers, dtype=np.intp), 1 + np.arange(len(self.cells) - numbers)])
 
     def scores(self, term: Term, epsilon: float) -> None:
-        """Measure, in each level of a term, the sum of the scores of numbers and the count of each special value.
+        """Sum the scores of numbers, and count each special value, in each level of a term, and add noise.
 
         A score is an amount on a scale from -1 to 1.  Special values are zero, missing and heaps.
         """
@@ -492,10 +493,9 @@ class _Measured:
         return cell_scores(self.p, self.cells.bins.means, self.file.n, levels, self.file.sd(epsilon), SCORE_UNIT)
 
     def products(self, term: Term, epsilon: float, earlier: _Measured) -> None:
-        """Measure, in each level of a term, the sum over records of a product of two scores.
+        """Sum the product of the scores of this variable and of an earlier variable in each level of a term; add noise.
 
-        One score is of this variable, and the other is of the earlier variable.  Each special value of the earlier
-        variable has the score 1 and a separate sum.
+        Each special value of the earlier variable has the score 1 and a separate sum.
         """
         numbers, special = earlier.cells.numbers, len(earlier.cells) - earlier.cells.numbers
         scores = np.full(len(earlier.cells), SCORE_UNIT) if numbers < 2 else earlier.scores_by(term.levels, epsilon)

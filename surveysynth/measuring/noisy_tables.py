@@ -114,7 +114,7 @@ class NoisyTable:
         return " x ".join(filter(None, (self.by, self.earlier)))
 
     def first(self, cells: int) -> NoisyTable:
-        """Return the table of the first ``cells`` cells only.  These cells must make up whole groups."""
+        """Return the part of the table for the variable's first ``cells`` cells, which must make up whole groups."""
         J = int(self.groups[:cells].max()) + 1
         counts = self.counts[:J, :J] if self.pairs else self.counts[:, :J]
         scores = None if self.scores is None else self.scores[:cells]
@@ -122,7 +122,10 @@ class NoisyTable:
 
     @property
     def adds(self) -> Floats:
-        """What a record in cell g adds to column j of :attr:`sums`, for all cells and columns (G, J)."""
+        """Contribution of a record to each column of :attr:`sums`, for each cell of the variable: (G, J).
+
+        For a table of products, the factor of the earlier variable is left out.
+        """
         indicators = one_hot(self.groups, self.counts.shape[1])
         return indicators if self.scores is None else indicators * self.scores[:, None] / SCORE_UNIT
 
@@ -152,7 +155,7 @@ class Variable:
 
     @property
     def answers(self) -> tuple[NoisyTable, ...]:
-        """The noisy tables for records to which the variable applies: without the cell of the other records, if any."""
+        """The noisy tables, without the cell of the records to which the variable does not apply."""
         asked = self.cells.answers
         return self.tables if asked == len(self.cells) else tuple(table.first(asked) for table in self.tables)
 
@@ -239,7 +242,7 @@ class NoisyTables:
 
     @property
     def epsilon(self) -> float:
-        """Epsilon of all tables together, for blanking the values of a record."""
+        """Epsilon of all tables together, for two files that differ because a record's values are blanked in one."""
         return self.epsilons[0]
 
     def as_json(self) -> dict[str, Any]:

@@ -44,9 +44,9 @@ class Units:
 
 
 def most_records(unit_of_record: Codes, epsilon: float, *, gaussian: bool = False) -> int:
-    """Choose ``most``, the number of records that a unit may contribute to a table.
+    """Choose the largest number of records that a protected unit may contribute to a table.
 
-    A large ``most`` needs more noise, and a small one counts fewer records.  The chosen number minimises the relative
+    A large number needs more noise, and a small one counts fewer records.  The chosen number minimises the relative
     variance of a count of 2% of the records, by sampling and noise.
 
     Parameters

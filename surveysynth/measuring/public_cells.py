@@ -84,38 +84,38 @@ class PublicCells:
         return cls(step, records, cell, leaf, levels, pairs, times)
 
     def representative_records(self, count: int) -> Codes:
-        """Select about ``count`` records: at least one of every combination, and otherwise in proportion to ``n``."""
+        """Select about ``count`` records in proportion to the size of each public cell, but at least one from each."""
         order = np.argsort(self.cell_of_record, kind="stable")
         times = np.maximum(np.rint(self.n * (count / self.n.sum())), 1).astype(np.intp)
         inside = places(times) * np.repeat(self.n, times) // np.repeat(times, times)
         return order[np.repeat(np.cumsum(self.n) - self.n, times) + inside]
 
     def by(self, names: Sequence[str]) -> Codes:
-        """Number the combinations of the terms ``names``, and return the number of each public cell's combination."""
+        """Number the combinations of levels of the terms ``names``, and return the number for each public cell."""
         return combined([np.zeros(len(self.n), dtype=np.intp), *(self.step[name] for name in names)])[1]
 
     @cached_property
     def counted(self) -> Floats:
-        """Sum of the contributions of the records of each combination to a count (C,)."""
+        """Total contribution of the records of each public cell to a count."""
         return np.asarray(self.n * (1.0 if self.times is None else self.times), dtype=np.float64)
 
     def mean_of(self, values: Floats, place: Codes) -> Floats:
-        """Average ``values`` (C, J) of combinations over the records of each group of combinations: (groups, J).
+        """Average values of public cells over the records of each group of public cells.
 
-        ``place`` (C,) is the group of each combination.
+        ``values`` (C, J) are the values, and ``place`` (C,) is the group of each cell.  Return an array (groups, J).
         """
         sums = np.stack([np.bincount(place, self.n * each) for each in values.T], axis=1)
         return np.asarray(sums / np.bincount(place, self.n)[:, None], dtype=np.float64)
 
     def times_of(self, place: Codes) -> Floats | None:
-        """Average the contributions of records to a count (:attr:`times`) over each group of combinations: (groups,).
+        """Average the contributions of records to a count over the records of each group of public cells.
 
-        ``place`` (C,) is the group of each combination.  Return None if single records are protected.
+        ``place`` (C,) is the group of each cell.  Return None if single records are protected.
         """
         return None if self.times is None else self.mean_of(self.times[:, None], place)[:, 0]
 
     def cells_of_records(self, terms: Iterable[Term], n: int) -> Codes:
-        """Find the combination (n,) of each of n other records, from the terms of these records.
+        """Find the public cell of each of n other records, from the terms of these records.
 
         Raises
         ------

@@ -16,7 +16,9 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RowProbabilities:
-    """R distributions over the G cells of a variable, and the number of each record's distribution.
+    """Probability distributions over the cells of a variable, and the position of each record's distribution.
+
+    There are R distributions, and the variable has G cells.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Terms of a formula as public levels.  Tables count records by level, and models have effects of levels."""
+"""Terms of a formula, whose public levels define the rows of noisy tables and the effects of models."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Term:
 def terms_of(
     design: SurveyDesign, predictors: str, grouped: bool = False, unit: str | None = None
 ) -> list[Term]:  # fmt: skip
-    """Create the terms of a right-hand side, including main effects of interactions, and the terms of the design.
+    """Create the terms of a right-hand side and its main effects, and the terms for strata, PSUs and protected units.
 
     The terms of the formula come first.  If ``unit``, the column of the protected units, is given and the sizes of the
     units differ, the size is the next term.  With ``grouped``, strata and PSUs follow, unless the columns of the
@@ -215,7 +215,7 @@ def _grouped(design: SurveyDesign, name: str, columns: list[str]) -> Term:
 
 
 def public_cells(terms: Iterable[Term], n: int) -> tuple[Codes, Codes, Codes]:
-    """Find the combinations of levels of terms (for numbers, of groups of values) that occur in n records.
+    """Find the combinations of levels (for numeric terms, groups of values) of several terms that occur in n records.
 
     Return three arrays: the steps (levels or groups) of each combination (combinations, terms), the combination of each
     record (n,), and the number of records of each combination (combinations,).

@@ -36,7 +36,7 @@ Coefficients = tuple[Floats, ...]  # for strata, PSUs and units, an array (level
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Feature:
-    """The predictors of one effect: A predictors of each of S groups of values, possibly times J scores of a variable.
+    """The predictors of one effect, for each group of a variable's values, possibly times scores of another variable.
 
     A step is a group of the values of a term or of an earlier variable, which is called the source.
 
@@ -58,9 +58,10 @@ class Feature:
     score: Floats | None = None
 
     def rows(self, step: Codes, cell: Codes | None) -> Floats:
-        """Compute the predictors in R rows of a model: (R, A), or (R, A J) with scores.
+        """Compute the predictors of the effect in each row of a model.
 
         ``step`` (R,) is each row's step of the source, and ``cell`` (R,) is each row's cell of the variable ``times``.
+        Return an array (R, A), or (R, A J) with scores.
         """
         z = self.by_step[step]
         if cell is None or self.score is None:
@@ -111,10 +112,10 @@ class VariableFit:
     past: int = 0
 
     def changes(self, coefficients: Coefficients) -> Floats | None:
-        """Sum the effects on log probabilities for each leaf, a level of the finest of strata, PSUs and units: (L, G).
+        """Sum the effects of strata, PSUs and units on the log probabilities of cells.
 
-        ``coefficients`` has an array (levels, coefficients) for each of strata, PSUs and units.  Return None if there
-        are no effects.
+        ``coefficients`` has an array (levels, coefficients) for each of strata, PSUs and units.  Return an array (L, G)
+        with the sum for each leaf, or None if there are no effects.
         """
         if not self.effects:
             return None
@@ -170,15 +171,15 @@ class VariableFit:
 
     @cached_property
     def _without_levels(self) -> Floats:
-        """Probabilities of the cells in each row (R, G) at the fit, without effects of strata, PSUs and units."""
+        """Fitted probabilities of the cells in each row of the model, without effects of strata, PSUs and units."""
         return np.maximum(self.base.probabilities(self.fit.theta), LEAST)
 
     def _mean_effects(self, changes: Floats, members: Sequence[tuple[Codes, Floats]]) -> Floats:
-        """Compute the mean effect on log probabilities of each class of strata, PSUs or units: (R, classes, G).
+        """Compute the mean effect of each class of strata, PSUs or units on the log probabilities of cells.
 
-        ``changes`` (L, G) are the effects of the leaves.  ``members`` has, for each class, the leaves that represent
-        the class and their shares.  With the mean effect of a class, the probabilities of a row of the model are the
-        weighted means of the probabilities with the effects of these leaves.
+        Return an array (R, classes, G).  ``changes`` (L, G) are the effects of the leaves.  ``members`` has, for each
+        class, the leaves that represent the class and their shares.  With the mean effect of a class, the probabilities
+        of a row of the model are the weighted means of the probabilities with the effects of these leaves.
         """
         p = self._without_levels
         out, every = np.empty((len(p), len(members), p.shape[1])), np.zeros(len(p), dtype=np.intp)
@@ -257,7 +258,10 @@ class VariableFit:
 
     @cached_property
     def cells_now(self) -> int:
-        """Number of this year's combinations of the variable's public terms; those of an earlier year come later."""
+        """Number of this year's combinations of levels of the variable's public terms.
+
+        Combinations of an earlier year have higher numbers.
+        """
         return int(self.base.unit[: int(self.row.max()) + 1].max()) + 1
 
     def is_now(self, model: TableModel) -> Bools:

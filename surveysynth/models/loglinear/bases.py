@@ -141,7 +141,7 @@ class Response:
 
 
 def start_coefficients(effects: list[Effect], p: Floats) -> Floats:
-    """Return starting coefficients (d,), with which every row has approximately the probabilities ``p`` (G,).
+    """Return starting coefficients, with which all rows of the model have about the probabilities ``p`` of the cells.
 
     Only the first of the ``effects``, the baseline, has coefficients other than 0.
     """

@@ -59,7 +59,10 @@ class LevelRows:
         return order, *np.unique(self.level[order], return_index=True)
 
     def sums(self, values: Floats) -> Floats:
-        """Return the sum (L, ...) of ``values`` (R, ...) over the expected records of each stratum or PSU."""
+        """Sum ``values`` over the expected records of each stratum or PSU.
+
+        ``values`` (R, ...) has the value of the records of each row.  Return an array (L, ...).
+        """
         order, found, first = self._by_level
         out = np.zeros((self.levels, *values.shape[1:]))
         records = self.records[order].reshape(-1, *[1] * (values.ndim - 1))
@@ -67,11 +70,11 @@ class LevelRows:
         return out
 
     def moments(self, groups: Floats, basis: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return expected counts (L, J) by stratum or PSU, their derivatives (L, J, K) and covariances (L, J, J).
+        """Return the expected counts by stratum or PSU, and the derivatives and covariances of these counts.
 
-        The counts are of records in J groups of cells; ``groups`` (G, J) are the 0-1 indicators of the groups.  The
-        derivatives of a stratum's or PSU's counts are with respect to its K coefficients, which multiply the functions
-        ``basis`` (G, K).
+        The counts (L, J) are of records in J groups of cells; ``groups`` (G, J) are the 0-1 indicators of the groups.
+        The derivatives (L, J, K) of a stratum's or PSU's counts are with respect to its K coefficients, which multiply
+        the functions ``basis`` (G, K).  The covariances are an array (L, J, J).
         """
         m = self.p @ groups
         inside = np.stack([(self.p * f) @ groups for f in basis.T], axis=2)
@@ -99,9 +102,10 @@ class LevelEffects:
 
 
 def tilted(p: Floats, effects: Floats, level: Codes) -> Floats:
-    """Return probabilities (R, G) proportional to p exp(e), where e (G,) is the effect of the row's stratum or PSU.
+    """Add the effects of strata or PSUs to the log probabilities of cells, and return the new probabilities.
 
     ``p`` (R, G) are the probabilities of cells in each row of the model.  ``level`` (R,) is the row's stratum or PSU.
+    ``effects`` (L, G) are the effects of strata or PSUs.
     """
     w = p * np.exp(effects - effects.max(axis=1, keepdims=True))[level]
     return w / w.sum(axis=1, keepdims=True)
@@ -208,9 +212,10 @@ def _level_effect(response: Response) -> tuple[Floats, Floats, Codes, Components
 
 
 def _contrasts(response: Response, groups: Floats) -> list[Floats]:
-    """Return, for each variance component, the scores (A, J) of groups of cells from which it is estimated.
+    """Return the scores of groups of cells from which each variance component is estimated.
 
-    The covariance of a score between the two records of a pair determines the component.
+    Return an array (A, J) of A scores for each component.  The covariance of a score between the two records of a pair
+    determines the component.
     """
     found, many = [], len(response.p) - response.numbers
     if response.numbers:

@@ -68,22 +68,23 @@ class TableFit:
 
     @cached_property
     def curvature(self) -> tuple[Floats, bool]:
-        """Cholesky factor of H, the curvature of the objective at the fit, as from scipy's ``cho_factor``."""
+        """Cholesky factor of the objective's curvature at the fit, in the form that scipy's ``cho_factor`` returns."""
         J = self.model.slopes(self.theta, self.model.probabilities(self.theta))
         return factored(information(solve_triangular(self.root, J, lower=True), self.q, self.known))
 
 
 def information(a: Floats, q: Floats, known: Known) -> Floats:
-    """Return the curvature H (d, d) of the objective of a fit: J' V^-1 J + Q.
+    """Return the curvature of the objective of a fit: the information in the noisy tables plus the prior precision.
 
-    J are the derivatives of the expected tables, V = root root' is the covariance of the noisy tables, and Q is the
-    prior precision that follows from the prior variances ``q`` (d,) and from ``known``.  ``a`` (M, d) is root^-1 J.
+    The curvature is H = J' V^-1 J + Q (d, d).  J are the derivatives of the expected tables, V = root root' is the
+    covariance of the noisy tables, and Q is the prior precision that follows from the prior variances ``q`` (d,) and
+    from ``known``.  ``a`` (M, d) is root^-1 J.
     """
     return a.T @ a + np.diag(1 / q) + (known.rows.T / known.variance) @ known.rows
 
 
 def factored(H: Floats) -> tuple[Floats, bool]:
-    """Return the Cholesky factor of a matrix H, as from scipy's ``cho_factor``.
+    """Return the Cholesky factor of a matrix H, in the form that scipy's ``cho_factor`` returns.
 
     If H is indefinite by rounding errors, its diagonal is slightly increased.
     """
@@ -96,7 +97,7 @@ def factored(H: Floats) -> tuple[Floats, bool]:
 
 
 def coefficients(model: TableModel) -> tuple[Floats, Codes]:
-    """Return two arrays (d,): each coefficient's relative variance, and the number of its variance component.
+    """Return the relative prior variance of each coefficient, and the number of the coefficient's variance component.
 
     The prior variance of a coefficient is the product of its relative variance and its variance component.
     """
@@ -275,7 +276,7 @@ def _direction(curvature: tuple[Floats, bool], pairs: list[tuple[Floats, Floats]
 
 
 def _prior_gradient(known: Known, theta: Floats, mean: Floats, q: Floats) -> Floats:
-    """Return the priors' part (d,) of -1/2 times the gradient of the objective of a fit."""
+    """Return the contribution of the priors to -1/2 times the gradient of the objective of a fit."""
     return known.rows.T @ ((known.value - known.rows @ theta) / known.variance) - (theta - mean) / q
 
 
@@ -319,7 +320,7 @@ class Perturbation:
 
 
 def draw(fit: TableFit, by: Perturbation, model: TableModel | None = None) -> Floats:
-    """Draw coefficients (d,): fit the model again, to its own expected tables plus new noise.
+    """Draw coefficients: fit the model again, to the expected tables of the fit plus new noise.
 
     ``by`` has the new noise and the changes of the prior means.  Draws vary because of noise and prior, but not because
     of the sampling of records (Reiter & Kinney 2012).  If ``model`` is given, it is fitted in place of the model of

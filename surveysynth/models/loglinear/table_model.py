@@ -43,9 +43,9 @@ def places(sizes: Codes) -> Codes:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table:
-    """A table (L, J) of the response: L levels of a factor by J columns.  "Row" always means a row of the model.
+    """Definition of a table of the response: which records are counted in which level of a factor and which column.
 
-    A table has no numbers; it defines which records are counted where.
+    The table has L levels and J columns.  "Row" always means a row of the model.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Table:
         return self.levels * self.bins.shape[1]
 
     def for_rows(self, rows: Codes) -> Table:
-        """Return the table for a model whose rows are copies of the ``rows`` of this model (numbers from 0)."""
+        """Return the table for another model, whose rows are copies of ``rows`` (row numbers from 0) of this model."""
         return replace(self, level=self.level[rows], times=None if self.times is None else self.times[rows])
 
     def weighted(self, rows: Floats) -> Floats:
@@ -96,10 +96,11 @@ class Table:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Effect:
-    """Effect of A features on the log probabilities of bins: the term z(r)' Theta b(g) for bin g in row r.
+    """Effect of features of the model's rows on the log probabilities of bins, by basis functions of the bins.
 
-    z(r) are A features of the row, b(g) are K basis functions of the bin, and Theta (A, K) are coefficients with normal
-    priors.  The prior variance of a coefficient is its relative variance times an estimated variance component.
+    The effect is z(r)' Theta b(g) for bin g in row r.  z(r) are A features of the row, b(g) are K basis functions of
+    the bin, and Theta (A, K) are coefficients with normal priors.  The prior variance of a coefficient is its relative
+    variance times an estimated variance component.
     """
 
     features: Floats  # (R, A) z of each row
@@ -190,10 +191,10 @@ class TableModel:
         return self.for_rows(rows, self.unit[rows], share, self.n, offset, self.times)
 
     def slopes(self, theta: Floats, p: Floats) -> Floats:
-        """Return approximate derivatives (M, d) of the M expected entries with respect to the d coefficients ``theta``.
+        """Return approximate derivatives of the expected entries of all tables with respect to the coefficients.
 
-        ``p`` (R, G) are the probabilities under ``theta``.  The derivatives are those of the sketch, a model with fewer
-        rows.
+        ``p`` (R, G) are the probabilities under ``theta``.  The derivatives (M, d) are those of the sketch, a model
+        with fewer rows.
         """
         sketch = self.sketch
         return sketch.jacobian(p if sketch is self else sketch.probabilities(theta))
@@ -282,10 +283,10 @@ class TableModel:
 
     @cached_property
     def _placed(self) -> list[list[csr_array]]:
-        """Features as sparse matrices (L A, R), for each block of effects and each table.
+        """Sparse matrices of the features, arranged by level of the table, for each block of effects and each table.
 
-        A matrix has A matrix rows for each of the L levels of the table.  Column r has the A features of row r of the
-        model in the matrix rows of the level to which row r belongs, and 0 elsewhere.
+        A matrix (L A, R) has A matrix rows for each of the L levels of the table.  Column r has the A features of row r
+        of the model in the matrix rows of the level to which row r belongs, and 0 elsewhere.
         """
         out = []
         for block in self.blocks:
@@ -299,9 +300,10 @@ class TableModel:
         return out
 
     def gradient(self, p: Floats, v: Floats) -> Floats:
-        """Return the product J' v (d,) of the derivatives J of :meth:`jacobian` and v (M,), computed without J.
+        """Return the transposed Jacobian of the expected entries times a vector, without computing the Jacobian.
 
-        Let s[r, g] be the sum over tables t and columns j of  n_r E_gj v_t[l, j],  where l is the level of row r.  The
+        The product is J' v (d,), where J are the derivatives of :meth:`jacobian` and ``v`` (M,) is the vector.  Let
+        s[r, g] be the sum over tables t and columns j of  n_r E_gj v_t[l, j],  where l is the level of row r.  The
         product is the sum over rows of  z_a sum_g p_g (s_g - p's) b_gk, in the notation of :meth:`jacobian`.
         """
         s = np.zeros_like(p)
@@ -342,7 +344,10 @@ class TableModel:
         return ((table, at) for table, at in self._at() if table.sampled)
 
     def _squared_means(self, p: Floats) -> Floats:
-        """Return the sum (M, M) of m m' over records; m is a record's expected contribution given its public cell."""
+        """Sum over records the outer product of expected contributions to the entries, given the record's public cell.
+
+        The sum (M, M) is of m m', where m (M,) are the expected contributions of a record to all entries.
+        """
         means = np.zeros((len(self.n), sum(table.size for table in self.tables)))
         for table, at in self._sampled():
             sums = np.zeros((len(self.n), table.levels, table.bins.shape[1]))
@@ -366,10 +371,10 @@ class _Block:
 
 
 def _table_jacobian(table: Table, block: _Block, placed: csr_array, w: Floats, mean: Floats) -> Floats:
-    """Return the derivatives (L J, A K) of a table with respect to the coefficients of a block of effects.
+    """Return the derivatives of a table's expected entries with respect to the coefficients of a block of effects.
 
-    ``w`` (R, G) are the expected records of each row in each bin, ``mean`` (R, K) are the expected basis functions in
-    each row, and ``placed`` (L A, R) is the matrix of :attr:`TableModel._placed`.
+    The result has the shape (L J, A K).  ``w`` (R, G) are the expected records of each row in each bin, ``mean`` (R, K)
+    are the expected basis functions in each row, and ``placed`` (L A, R) is the matrix of :attr:`TableModel._placed`.
     """
     counts, (A, K), J, R = w @ table.bins, (block.features.shape[1], block.basis.shape[1]), table.bins.shape[1], len(w)
     both = (block.basis[:, :, None] * table.bins[:, None, :]).reshape(len(block.basis), K * J)
@@ -391,9 +396,10 @@ def _table_jacobian(table: Table, block: _Block, placed: csr_array, w: Floats, m
 
 
 def _common(one: Table, other: Table, w: Floats) -> Floats:
-    """Return the expected sum over records of products of contributions to two tables: (entries, entries).
+    """Sum, over expected records, the products of the contributions to each entry of one table and of another table.
 
-    ``w`` (R, G) are the expected records of each row in each bin.
+    The result has a row for each entry of ``one`` and a column for each entry of ``other``.  ``w`` (R, G) are the
+    expected records of each row in each bin.
     """
     out = np.zeros((one.levels, one.bins.shape[1], other.levels, other.bins.shape[1]))
     pair = one.level * other.levels + other.level

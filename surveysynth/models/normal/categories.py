@@ -71,7 +71,10 @@ class Cells:
         return int(np.prod(self.sizes))
 
     def columns(self, category: Codes) -> dict[str, pd.Series]:
-        """Convert combined categories (n,), 0 to K - 1, to labels: one series per column, in the type of the file."""
+        """Convert combined categories (0 to K - 1) to labels: one series for each categorical column of the file.
+
+        A series has the data type of the column.
+        """
         codes = np.unravel_index(category, self.sizes)
         return {
             name: pd.Series(levels.take(code), dtype=levels.dtype)
@@ -101,7 +104,7 @@ class Categories(Cells):
         return replace(self, cell=self.cell[records], category=self.category[records])
 
     def counts(self, alpha: Floats) -> Floats:
-        """Sum privacy weights alpha (n,) over the records of each cell and category: (G, K)."""
+        """Sum the privacy weights ``alpha`` over the records in each public cell and category: an array (G, K)."""
         pair = self.cell * self.K + self.category
         sums = np.bincount(pair, alpha, self.cells * self.K)
         return np.asarray(sums, dtype=np.float64).reshape(self.cells, self.K)
@@ -199,9 +202,9 @@ def log_likelihood(counts: Floats, log_shares: Floats) -> Floats:
 
 
 def log_share(log_shares: Floats, cell: Codes, category: Codes) -> Floats:
-    """Return the log share of category ``category[i]`` in cell ``cell[i]``, in each of S draws, for i < n: (n, S).
+    """Return, for each record and draw, the log share of the record's category in the record's public cell.
 
-    ``log_shares`` (S, G, K) are the draws.
+    ``log_shares`` (S, G, K) are the draws, and ``cell`` and ``category`` have the shape (n,).  Return an array (n, S).
     """
     G, K = log_shares.shape[1:]
     return np.ascontiguousarray(np.take(log_shares.reshape(-1, G * K), cell * K + category, axis=1).T)

@@ -39,7 +39,7 @@ NEWTON_STEPS = 20  # steps to the mode of the effects, which defines the coordin
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class GroupedCounts:
-    """Sums of the privacy weights alpha, which determine the likelihood of shares and effects.
+    """Sums of privacy weights that determine the likelihood of shares of categories and of effects of PSUs and strata.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class GroupedCounts:
 
 
 def grouped_counts(data: Categories, alpha: Floats, groups: Groups) -> GroupedCounts:
-    """Sum the privacy weights alpha (n,) by cell and category, by group and category, and by group and cell."""
+    """Sum the privacy weights by cell and category, by group (PSU or stratum) and category, and by group and cell."""
     C, K = groups.size, data.K
     by_group = np.bincount(groups.record * K + data.category, alpha, C * K).reshape(C, K)
     pair = csr_array((alpha, (groups.record, data.cell)), shape=(C, data.cells))
@@ -85,7 +85,7 @@ class SharesDraws:
 
 
 def sample_with_effects(counts: GroupedCounts, sampler: Sampler) -> SharesDraws:
-    """Draw shares of categories, effects of PSUs and strata, and their standard deviations from the pseudo posterior.
+    """Draw shares of categories, PSU and stratum effects, and standard deviations of effects from the pseudo posterior.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def sample_with_effects(counts: GroupedCounts, sampler: Sampler) -> SharesDraws:
 
 
 def _stan_data(counts: GroupedCounts) -> dict[str, object]:
-    """Return the data of ``stan/categories.stan``.
+    """Return the input data of the Stan program ``stan/categories.stan``.
 
     The sums of privacy weights in ``counts`` determine the posterior.  All other data only determine the coordinates in
     which the sampler moves.
@@ -134,7 +134,9 @@ def _stan_data(counts: GroupedCounts) -> dict[str, object]:
 
 
 def _quadratic(counts: GroupedCounts, p: Floats) -> tuple[Floats, Floats, Floats]:
-    """Approximate the log likelihood of each effect e, given shares p, by a parabola: pull e - information e^2 / 2.
+    """Approximate the log likelihood of each effect of a PSU or stratum by a parabola, given the shares ``p``.
+
+    The parabola is pull e - information e^2 / 2, where e is a coordinate of the effect.
 
     Returns
     -------
@@ -173,25 +175,30 @@ def _mirror(information: Floats) -> Floats:
 
 
 def _sums(x: Floats, parent: Codes) -> Floats:
-    """Sum x (C, D) over the PSUs of each stratum: (H, D).  ``parent`` (C,) is the stratum of each PSU."""
+    """Sum each column of ``x`` over the PSUs of each stratum.
+
+    ``x`` has the shape (C, D), and the result (H, D).  ``parent`` (C,) is the stratum of each PSU.
+    """
     return np.asarray(csr_array((np.ones(len(x)), (parent, np.arange(len(x))))) @ x)
 
 
 def _spread(information: Floats) -> float:
-    """Return the sampler's unit of sigma, the scale of effects: roughly the size of sigma if the data show no effects.
+    """Return the unit in which the sampler measures sigma, the standard deviation of effects on log odds.
 
-    An effect has the variance sigma^2 / 2.  If sigma is near 0, the Fisher information on this variance is sum I^2 / 2,
-    where I is the ``information`` on each effect.  So its standard error is (2 / sum I^2)^(1/2), and sigma is of the
-    order (sum I^2)^(-1/4).  The unit is at most 1, the scale of the half-normal prior of sigma.
+    The unit is roughly the size of sigma if the data show no effects.  An effect has the variance sigma^2 / 2.  If
+    sigma is near 0, the Fisher information on this variance is sum I^2 / 2, where I is the ``information`` on each
+    effect.  So its standard error is (2 / sum I^2)^(1/2), and sigma is of the order (sum I^2)^(-1/4).  The unit is at
+    most 1, the scale of the half-normal prior of sigma.
     """
     return min(1.0, 0.5 * (4 / max(float((information**2).sum()), 1e-9)) ** 0.25)
 
 
 def log_likelihood_with_effects(counts: GroupedCounts, log_shares: Floats, b: NDArray[np.float32]) -> Floats:
-    """Return the log pseudo likelihood of the categories (S,): sum_i alpha_i log p(category i | cell i, group i, draw).
+    """Return the log pseudo likelihood of the categories in each draw, given effects of PSUs or strata.
 
-    ``log_shares`` (S, G, K) and ``b`` (S, C, K) are draws of log shares and of effects of groups, as in
-    :class:`SharesDraws`.  The privacy weights alpha may be negative.
+    It is sum_i alpha_i log p(category i | cell i, group i, draw), in each of S draws.  ``log_shares`` (S, G, K) and
+    ``b`` (S, C, K) are draws of log shares and of effects of groups, as in :class:`SharesDraws`.  The privacy weights
+    alpha may be negative.
     """
     pair, S = counts.pair.tocoo(), len(b)
     cell, psu = (np.asarray(code, dtype=np.intp) for code in (pair.col, pair.row))
@@ -206,10 +213,10 @@ def log_likelihood_with_effects(counts: GroupedCounts, log_shares: Floats, b: ND
 def log_share_with_effects(
     log_shares: Floats, b: NDArray[np.float32], cell: Codes, category: Codes, psu: Codes
 ) -> Floats:
-    """Return the log share of ``category[i]`` in ``cell[i]`` and ``psu[i]``, in each of S draws, for i < n: (n, S).
+    """Return, for each record and draw, the log share of the record's category in the record's cell and PSU.
 
     ``log_shares`` (S, G, K) and ``b`` (S, C, K) are draws of log shares and of effects of PSUs, as in
-    :class:`SharesDraws`.
+    :class:`SharesDraws`.  Return an array (n, S).
     """
     C, K = b.shape[1:]
     effect = np.take(b.reshape(-1, C * K), psu * K + category, axis=1) - _log_normalizer(log_shares, b, cell, psu)
@@ -217,7 +224,10 @@ def log_share_with_effects(
 
 
 def _log_normalizer(log_shares: Floats, b: NDArray[np.float32], cell: Codes, psu: Codes) -> Floats:
-    """Return log sum_k p_g[k] exp(b_c[k]) in each of S draws, for n pairs of a cell g and a PSU c: (S, n)."""
+    """Return, for each draw and pair of a cell and a PSU, the log of the constant that normalizes the shares.
+
+    For cell g and PSU c, the constant is sum_k p_g[k] exp(b_c[k]).  Return an array (S, pairs).
+    """
     total = np.zeros((len(b), len(cell)))
     for k in range(b.shape[2]):  # one category at a time needs no array of draws, pairs and categories
         total += np.exp(np.take(log_shares[:, :, k], cell, axis=1) + np.take(b[:, :, k], psu, axis=1))
@@ -227,7 +237,7 @@ def _log_normalizer(log_shares: Floats, b: NDArray[np.float32], cell: Codes, psu
 def new_effects(
     sigma: Floats, strata: NDArray[np.float32] | None, K: int, groups: Groups, rng: np.random.Generator
 ) -> Floats:
-    """Draw total effects on log shares (C, K): for each PSU, a new effect of the PSU plus the effect of its stratum.
+    """Draw total effects on log shares of categories: for each PSU, a new effect plus the effect of its stratum.
 
     PSUs are a sample, so their effects are drawn anew.  All strata are in the sample, so their effects ``strata`` (H,
     K) are kept.  ``strata`` is None if strata have no effects.  ``sigma`` (levels,) is one draw of the standard
@@ -241,9 +251,9 @@ def new_effects(
 
 
 def simulate_with_effects(log_shares: Floats, b: Floats, cell: Codes, psu: Codes, rng: np.random.Generator) -> Codes:
-    """Draw the categories (n,) of records, given one draw of log shares (G, K) and of effects b (C, K) of PSUs.
+    """Draw the category of each record, given one draw of the log shares and of the effects of PSUs.
 
-    The effects of PSUs include the effects of their strata.
+    ``log_shares`` has the shape (G, K).  The effects ``b`` (C, K) of PSUs include the effects of their strata.
     """
     G = len(log_shares)
     pair, row = occurring(psu * G + cell, len(b) * G)

@@ -67,7 +67,7 @@ class DistinctRecords:
     count: Floats
 
     def residuals(self, B: Floats, L: Floats) -> Floats:
-        """Return residuals L^-1 (y_i - B'x_i) (n, D), given coefficients B and the Cholesky factor L of Sigma."""
+        """Return the residuals L^-1 (y_i - B'x_i), given coefficients B and the Cholesky factor L of the covariance."""
         return np.asarray(np.linalg.solve(L, (self.Y - (self.X @ B)[self.pattern]).T).T, dtype=np.float64)
 
     def contributions(self, B: Floats, L: Floats) -> Floats:
@@ -97,7 +97,7 @@ class Pilot:
 
 
 def distinct_records(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, base: Floats) -> DistinctRecords:
-    """Return the distinct records with alpha > 0, in an order that does not depend on the order of the file."""
+    """Return the distinct records with a privacy weight > 0, in an order that is the same for any order of the file."""
     table = np.column_stack([pattern, Y, base, alpha])[alpha > 0]
     table, count = np.unique(table, axis=0, return_counts=True)
     return DistinctRecords(
@@ -261,9 +261,10 @@ def _separated(records: DistinctRecords, bound: float, one: Pilot, other: Pilot)
 
 
 def coordinates(records: DistinctRecords, bound: float, pilot: Pilot) -> dict[str, object]:
-    """Return the data of the Stan function ``censored_normal`` in ``stan/censored.stanfunctions``, by name.
+    """Return the arguments of the Stan function ``censored_normal``, as a dictionary.
 
-    Outcomes are given as residuals from the pilot fit, scaled so that the pilot's residual covariance is I.
+    The function is in ``stan/censored.stanfunctions``.  Outcomes are given as residuals from the pilot fit, scaled so
+    that the pilot's residual covariance is I.
     """
     r, G = records.residuals(pilot.B, pilot.L), len(records.X)
     j, k = np.triu_indices(r.shape[1])

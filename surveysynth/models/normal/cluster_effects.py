@@ -57,9 +57,10 @@ class GroupedStatistics:
 
 
 def grouped_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, groups: Groups) -> GroupedStatistics:
-    """Compute sum alpha_i, sum alpha_i x_i and sum alpha_i Y_i over the records i of each group (PSU or stratum).
+    """Sum the privacy weights, and the weighted predictors and outcomes, over the records of each PSU or stratum.
 
-    The sufficient statistics of all records together are computed as well.  The memory is O(n D + C K).
+    The sums are of alpha_i, alpha_i x_i and alpha_i Y_i over the records i of a group.  The sufficient statistics of
+    all records together are computed as well.  The memory is O(n D + C K).
 
     Parameters
     ----------
@@ -158,15 +159,19 @@ def log_likelihood_without_effects(statistics: SufficientStatistics, B: Floats, 
 
 
 def _contrast(B: Floats) -> Floats:
-    """Return, for each of S draws of B, the matrix (D + K, D) that turns [Y, x] into residuals Y - B' x."""
+    """Return, for each draw of the coefficients B, the matrix that turns outcomes and predictors into residuals.
+
+    The matrix (D + K, D) turns [Y, x] into Y - B' x.
+    """
     S, _, D = B.shape
     return np.concatenate([np.broadcast_to(np.eye(D), (S, D, D)), -B], axis=1)
 
 
 def _residual_sums(sums: Floats, B: Floats, L: Floats) -> Floats:
-    """Sum alpha l_j' (Y - B' x) over the records of each group: (S, C, D).  l_j' is row j of L^-1.
+    """Sum the weighted, scaled residuals over the records of each PSU or stratum, in each draw.
 
-    ``sums`` (C, D + K) are the sums of alpha [Y, x] over the records of each group.
+    The sums (S, C, D) are of alpha l_j' (Y - B' x), where l_j' is row j of L^-1.  ``sums`` (C, D + K) are the sums of
+    alpha [Y, x] over the records of each group.
     """
     return np.asarray(sums @ (_contrast(B) @ np.linalg.inv(L).swapaxes(1, 2)))
 
@@ -178,9 +183,10 @@ def _draw_means(a: Floats, r: Floats, tau: Floats, rng: np.random.Generator) -> 
 
 
 def new_effects(root: Floats, groups: Groups, above: Singles | None, rng: np.random.Generator) -> Floats:
-    """Draw effects (C, D) of new PSUs, u_c ~ N(0, root root'), and add the effects ``above`` (H, D) of their strata.
+    """Draw effects of new PSUs from N(0, root root'), and add the effects ``above`` of the PSUs' strata.
 
-    ``root`` has the shape (D, D).  If ``above`` is None, nothing is added.
+    Return an array (C, D).  ``root`` has the shape (D, D), and ``above`` (H, D).  If ``above`` is None, nothing is
+    added.
     """
     effect = rng.standard_normal((groups.size, len(root))) @ root.T
     return np.asarray(effect if above is None else effect + above[groups.parent])
@@ -193,6 +199,9 @@ def membership(parent: Codes) -> csr_array:
 
 
 def _sums(member: csr_array, x: Floats) -> Floats:
-    """Sum x (s, C, D) over the PSUs of each stratum: (s, H, D).  ``member`` (H, C) is 1 if PSU c is in stratum h."""
+    """Sum ``x`` over the PSUs of each stratum, in each draw.
+
+    ``x`` has the shape (s, C, D), and the result (s, H, D).  ``member`` (H, C) is 1 if PSU c is in stratum h.
+    """
     s, C, D = x.shape
     return np.asarray(member @ x.swapaxes(0, 1).reshape(C, -1)).reshape(-1, s, D).swapaxes(0, 1)

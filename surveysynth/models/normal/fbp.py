@@ -141,7 +141,7 @@ class FBP(JointRegression[PopulationRecords]):
 
     @classmethod
     def paper(cls, outcome: str | Sequence[str], predictors: str = "", **settings: Any) -> Self:
-        """Make FBP as published: with the paper's smoothed weights, and standard errors of counts without strata.
+        """Make FBP with the smoothed weights and the standard errors of counts of Hu, Savitsky & Williams (2022a).
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class FBP(JointRegression[PopulationRecords]):
 
     @property
     def as_in_paper(self) -> bool:  # type: ignore[override]  # of the options
-        """True if the smoothed weights of the paper, or its standard errors of counts, are used."""
+        """True if smoothed weights or standard errors of counts are those of Hu, Savitsky & Williams (2022a)."""
         return "paper" in (self.weights, self.variance)
 
     def prepare(
@@ -212,7 +212,7 @@ class FBP(JointRegression[PopulationRecords]):
         return np.asarray(cells.groupby(list(cells), sort=True).ngroup(), dtype=np.intp)
 
     def log_base(self, records: PopulationRecords, Y: Floats) -> Floats:
-        """Return log(record density / normal density) (n,), given the values ``Y`` on the working scale.
+        """Return, for each record, the log ratio of the record density to the normal density of the values ``Y``.
 
         By eq. 6 of the paper, this is -log pi = w~, the log weight, or 0 if the weight is public.
         """
@@ -382,10 +382,11 @@ class FBP(JointRegression[PopulationRecords]):
 def _rotated(
     records: PopulationRecords, R: Floats, Z0: Floats, S0: Floats
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Return sufficient statistics of FBP in the coordinates of its sampler, with log pi instead of w~ = -log pi.
+    """Return sufficient statistics in the coordinates of FBP's sampler, with the sign of the log weight reversed.
 
-    R (rank, K), Z0 (rank, D) and S0 (D, D) are the statistics of :mod:`.joint_regression`, and R = U diag(root) V is
-    the singular value decomposition.  Returned are root (rank,), V (K, K), U' Z0, U' R e (rank,) and S0, where X e = 1.
+    So they are statistics of log pi = -w~.  R (rank, K), Z0 (rank, D) and S0 (D, D) are the statistics of
+    :mod:`.joint_regression`, and R = U diag(root) V is the singular value decomposition.  Returned are root (rank,), V
+    (K, K), U' Z0, U' R e (rank,) and S0, where X e = 1.
     """
     U, root, V = np.linalg.svd(R)
     z, v = U.T @ Z0, U.T @ (R @ records.intercept)

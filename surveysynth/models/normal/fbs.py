@@ -217,7 +217,7 @@ def draw_coefficients(R: Floats, Z0: Floats, L: Floats, root: Floats, rng: np.ra
 
 
 def _coefficient_size(R: Floats, Z0: Floats, Sigma: Floats) -> tuple[Floats, Floats]:
-    """Return the typical size b (K, D) of each coefficient, and its standard error divided by b (K, D).
+    """Return the typical size of each coefficient, and the coefficient's standard error divided by this size.
 
     The size is the root mean square of the coefficient in its posterior under a flat prior, but at most 10, the scale
     of the actual prior.  If it is 10, or if the data do not inform the coefficient, the two results are 10 and 1.  They

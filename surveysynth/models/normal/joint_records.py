@@ -78,7 +78,7 @@ class JointRecords(Records, JointPublic):
 
     @property
     def pattern(self) -> Codes:
-        """Row number (n,) in X, the distinct predictor rows, of each record with its confidential category."""
+        """Row number (n,) in X of each record, which depends on the record's predictors and confidential category."""
         return self.row if self.categories is None else self.row + self.categories.category
 
 

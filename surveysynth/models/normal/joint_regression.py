@@ -157,7 +157,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
 
     @property
     def measure(self) -> str:  # type: ignore[override]  # of the transforms
-        """Working scale of the record density, as text for the report: the transforms of the numeric outcomes."""
+        """Text for the report that describes the working scale: the transforms of the numeric outcomes."""
         return "; ".join(dict.fromkeys(t.describe() for t in self.transforms()))
 
     def pilot(self) -> Self | None:
@@ -256,9 +256,10 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return public_weight(design, self.predictor_columns, X, pattern, groups)
 
     def sufficient_statistics(self, records: J, alpha: Floats) -> SufficientStatistics:
-        """Return the sums over records from which (B, Sigma) is fitted, weighted by the privacy weights alpha (n,).
+        """Return the weighted sums over records from which coefficients B and residual covariance Sigma are fitted.
 
-        The sums are sum alpha_i, X' diag(alpha) X, X' diag(alpha) Y and Y' diag(alpha) Y.
+        The sums are sum alpha_i, X' diag(alpha) X, X' diag(alpha) Y and Y' diag(alpha) Y, where alpha (n,) are the
+        privacy weights.
         """
         return sufficient_statistics(records.X, records.pattern, records.Y, alpha)
 
@@ -345,9 +346,9 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         """Draw B and Sigma under the censored pseudo likelihood, given distinct records and the fit at the mode."""
 
     def log_base(self, records: J, Y: Floats) -> Floats:
-        """Return log(record density / normal density) (n,), given the values ``Y`` (n, D) on the working scale.
+        """Return, for each record, the log ratio of the record density to the normal density of the values ``Y``.
 
-        It is 0 in FBS, whose records have a normal density.
+        ``Y`` (n, D) is on the working scale.  The log ratio is 0 in FBS, whose records have a normal density.
         """
         return np.zeros(len(Y))
 
@@ -400,7 +401,10 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return base + log_likelihood(grouped, B, L, tau, strata)
 
     def log_density(self, records: J, draws: Draws) -> Floats:
-        """Return log p(record | draw) (S, n) on the working scale, with effects of PSUs on outcomes and weight at 0."""
+        """Return, for each draw and record, the log density on the working scale, with effects of PSUs set to 0.
+
+        Only the effects on numeric outcomes and the weight are set to 0.  Return an array (S, n).
+        """
         v = draws.values
         return self.log_base(records, records.Y) + gaussian.log_density(
             records.Y,
@@ -560,12 +564,12 @@ def _nothing(K: int, sampler: Sampler) -> Draws:
 
 
 def _new_psus(records: JointRecords) -> bool:
-    """Return True if PSUs have effects on numeric outcomes or the weight, which are drawn anew for each data set."""
+    """Return True if effects of PSUs on numeric outcomes or the weight are drawn anew for each synthetic data set."""
     return records.groups is not None and records.groups.sampled and records.Y.shape[1] > 0
 
 
 def _strata(records: JointRecords, draws: Draws) -> gaussian.Effects | None:
-    """Return the draws of effects of strata for ``densities/normal_density.py``, or None if none were drawn."""
+    """Return the draws of effects of strata, in the form that ``normal_density`` takes, or None if none were drawn."""
     if records.groups is None or "strata" not in draws.effects:
         return None
     group, parent = records.groups.record, records.groups.parent

@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 
 def working_scale(design: SurveyDesign, outcome: str, transform: Transform) -> Floats:
-    """Return a numeric outcome (n,) after its transform.
+    """Return the values of a numeric outcome on the working scale, after the transform.
 
     Raises
     ------

@@ -51,9 +51,10 @@ def with_shares(numeric: Draws, records: JointRecords, crossed: Categories, alph
 
 
 def log_share(records: JointRecords, draws: Draws) -> Offset | None:
-    """Return a function that takes positions of records, and returns the log shares of their categories: (records, S).
+    """Return a function that computes the log shares of records' categories, given the positions of the records.
 
-    The share is p(category | public cell, PSU) in each draw.  Return None for a model without categories.
+    The function returns an array (records, S).  The share is p(category | public cell, PSU) in each draw.  Return None
+    for a model without categories.
     """
     crossed, log_shares = records.categories, draws.values.get("log_shares")
     if crossed is None or log_shares is None:
@@ -66,9 +67,10 @@ def log_share(records: JointRecords, draws: Draws) -> Offset | None:
 
 
 def log_likelihood(records: JointRecords, crossed: Categories, alpha: Floats, draws: Draws) -> Floats:
-    """Return the log pseudo likelihood of the categories, sum_i alpha_i log p(category i | cell i, PSU i, draw): (S,).
+    """Return the log pseudo likelihood of the records' categories in each draw.
 
-    The privacy weights alpha (n,) may be negative: alpha can be the difference of two sets of weights.
+    It is sum_i alpha_i log p(category i | cell i, PSU i, draw).  The privacy weights alpha (n,) may be negative: alpha
+    can be the difference of two sets of weights.
     """
     log_shares = draws.values["log_shares"]
     if records.groups is None:
@@ -92,10 +94,10 @@ def simulate(public: JointPublic, draw: Draws, rng: np.random.Generator) -> Code
 
 
 def _new_tilt(public: JointPublic, draw: Draws, rng: np.random.Generator) -> Floats:
-    """Return effects (C, K) of PSUs or strata on log shares for one synthetic data set, given one draw.
+    """Return effects of PSUs or strata on log shares of categories for one synthetic data set, given one draw.
 
-    They are new effects of PSUs plus the drawn effects of strata.  If only strata have effects, they are the drawn
-    ones.
+    The effects (C, K) are new effects of PSUs plus the drawn effects of strata.  If only strata have effects, they are
+    the drawn ones.
     """
     assert public.groups is not None and public.categories is not None
     drawn = {name: effects[0] for name, effects in draw.effects.items()}
@@ -108,7 +110,10 @@ def _new_tilt(public: JointPublic, draw: Draws, rng: np.random.Generator) -> Flo
 def to_correct(
     records: JointRecords, crossed: Categories, draws: Draws, positions: Sequence[int], rng: np.random.Generator
 ) -> Shares:
-    """Return the shares in the draws at ``positions``, as :func:`normal_correction.correct_with_shares` takes them."""
+    """Return the shares of categories in the draws at ``positions``, in the form that the bias correction takes.
+
+    The correction is :func:`.normal_correction.correct_with_shares`.
+    """
     row = np.arange(len(records.X)).reshape(-1, records.each)
     cell = np.empty(len(row), dtype=np.intp)
     cell[records.row // records.each] = crossed.cell

@@ -1,4 +1,4 @@
-"""Posterior of coefficients, Sigma and variance ratios tau of FBS, with effects of PSUs and strata integrated out.
+"""Posterior of coefficients, residual covariance and variance ratios of effects in FBS, if PSUs or strata have effects.
 
 The model is
 
@@ -147,13 +147,14 @@ class Integrated:
     table: Floats  # (entries + 1, terms) or (entries + 1, terms_1 terms_2)
 
     def tau(self, phi: Floats) -> Floats:
-        """Return the variance ratios tau of effects, (S, levels, D), given phi = log(1 + a_bar tau) of that shape."""
+        """Return the variance ratios tau of effects, given the transformed ratios phi = log(1 + a_bar tau)."""
         return np.asarray(np.expm1(phi) / self.a_bar[:, None])
 
     def factors(self, phi: Floats) -> tuple[Floats, Floats]:
-        """Return Cholesky factors (N, rank + D, rank + D) of cross products G, and log determinants (N,).
+        """Return Cholesky factors of cross products, and log determinants, at each point ``phi`` of variance ratios.
 
-        ``phi`` has the shape (N, levels).  G has the predictors before the residuals.
+        ``phi`` has the shape (N, levels).  The factors (N, rank + D, rank + D) are of the cross products G of
+        predictors before residuals, and the log determinants have the shape (N,).
         """
         n = len(self.R) + len(self.L_0)
         G, log_det = np.empty((len(phi), n, n)), np.empty(len(phi))
@@ -213,10 +214,11 @@ def _series_length(reach: float) -> int:
 
 
 def _compress(values: Floats, node: list[Floats]) -> tuple[tuple[Floats, ...], Floats]:
-    """Compress ``values`` (p1, p2, entries) at Chebyshev nodes to ``series`` and ``table`` of :class:`Integrated`.
+    """Compress function values at Chebyshev nodes to the attributes ``series`` and ``table`` of :class:`Integrated`.
 
-    p1 and p2 are the numbers of nodes ``node`` of the levels (p2 is 1 for one level).  Singular value decompositions
-    find about a dozen functions per level, of which all entries are combinations.
+    ``values`` has the shape (p1, p2, entries), where p1 and p2 are the numbers of nodes ``node`` of the levels (p2 is 1
+    for one level).  Singular value decompositions find about a dozen functions per level, of which all entries are
+    combinations.
     """
     size = np.abs(values).max(axis=(0, 1))
     core = values / np.where(size > 0, size, 1)
@@ -235,12 +237,12 @@ def _compress(values: Floats, node: list[Floats]) -> tuple[tuple[Floats, ...], F
 def _integrated(
     a: Floats, mean: Floats, parent: Codes | None, within: Floats, tau_1: float, tau_2: list[Floats]
 ) -> Floats:
-    """Return the cross products G and the log determinant with effects integrated out, at one tau_1 and several tau_2.
+    """Return cross products and log determinants with effects integrated out, for given variance ratios of effects.
 
-    Each row of the result is for one tau_2, and has the lower triangle of G, by rows, before the log determinant.  G is
-    a sum of squares within and between groups, so no digits are lost by cancellation.  For each PSU, ``a`` is the sum
-    of alpha, ``mean`` the mean of predictors and residuals, and ``parent`` the stratum.  ``within`` are the cross
-    products within PSUs.  ``tau_2`` has one array, or none if there are no strata.
+    Each row of the result is for one tau_2, and has the lower triangle of the cross products G, by rows, before the log
+    determinant.  G is a sum of squares within and between groups, so no digits are lost by cancellation.  For each PSU,
+    ``a`` is the sum of alpha, ``mean`` the mean of predictors and residuals, and ``parent`` the stratum.  ``within``
+    are the cross products within PSUs.  ``tau_2`` has one array, or none if there are no strata.
     """
     row, column = np.tril_indices(len(within))
     q, log_det = a / (1 + a * tau_1), np.log1p(a * tau_1).sum()
@@ -312,9 +314,10 @@ def draw_coefficients(
 
 
 def _draw_flat(model: Integrated, size: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Draw the Cholesky factor L of Sigma (size, D, D), and phi (size, levels, D), under the flat prior.
+    """Draw the Cholesky factor L of the residual covariance, and transformed variance ratios phi, under the flat prior.
 
-    phi = log(1 + a_bar tau) stands for the variance ratios tau of effects.
+    phi = log(1 + a_bar tau) stands for the variance ratios tau of effects.  L has the shape (size, D, D), and phi
+    (size, levels, D).
     """
     rank, D = model.Z0.shape
     rows = np.zeros((size, D, D))  # of L^-1 L_0
@@ -341,9 +344,10 @@ def _draw_flat(model: Integrated, size: int, rng: np.random.Generator) -> tuple[
 def _draw_on_grid(
     log_density: Callable[[Floats], Floats], reach: Floats, size: int, rng: np.random.Generator
 ) -> Floats:
-    """Draw from a smooth density on [0, reach_1] or [0, reach_1] x [0, reach_2], by splines on a grid: (size, levels).
+    """Draw points from a smooth density of one or two variables, by splines on a grid.
 
-    ``log_density`` takes points (N, levels) and returns the log densities (N,), up to a constant.
+    The density is on [0, reach_1] or [0, reach_1] x [0, reach_2].  Return an array (size, levels).  ``log_density``
+    takes points (N, levels) and returns the log densities (N,), up to a constant.
     """
     levels = reach.size
     low, high = np.zeros(levels), reach.copy()
@@ -378,7 +382,7 @@ def _draw_on_grid(
 
 
 def _stan_data(model: Integrated, prior: str, rng: np.random.Generator) -> dict[str, object]:
-    """Return the data of ``stan/fbs_effects.stan``.
+    """Return the input data of the Stan program ``stan/fbs_effects.stan``.
 
     The coordinates of the sampler come from the posterior under the flat prior, which is near the target.
     """
