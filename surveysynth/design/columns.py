@@ -124,6 +124,8 @@ def numeric(column: pd.Series, name: str) -> NDArray[np.float64]:
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(object)
     types = pd.api.types
+    if column.dtype == object and types.infer_dtype(column, skipna=True) == "boolean":
+        column = column.astype("boolean")
     number = types.is_numeric_dtype(column.dtype) and column.dtype.kind not in "bc"
     if not (number or types.is_object_dtype(column.dtype) or types.is_string_dtype(column.dtype)):
         raise InputError(f"column {name!r} is of type {column.dtype}, not a number; convert it first")

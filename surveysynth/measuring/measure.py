@@ -419,8 +419,8 @@ class _Measured:
         A numeric earlier variable has at most ``most`` groups of bins.  With ``scored``, also measure sums of scores of
         this variable for each group of the earlier variable.
         """
-        sd = noise_variance(epsilon, gaussian=self.file.gaussian) ** 0.5
-        group = table_groups(earlier.p, earlier.cells.numbers, self.file.n, PARENT_LEVELS, sd, most, tails=0)
+        numbers, sd = earlier.cells.numbers, self.file.sd(epsilon)
+        group = table_groups(earlier.p, numbers, self.file.n, PARENT_LEVELS, sd, most, tails=0)
         self.earlier_groups[earlier.name] = group
         self._crossed(None, epsilon, earlier, group, scored=scored)
 

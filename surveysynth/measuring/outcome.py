@@ -13,6 +13,7 @@ from ..errors import InputError
 from ..validation import interval_of, is_finite, is_text, one_of, positive, several, truth
 
 MOST_LEVELS = 100
+LARGEST = 1e100  # bound of an outcome: sums of squares of larger numbers, as variances are, overflow
 
 
 def label_of(level: object) -> str:
@@ -56,9 +57,10 @@ class Outcome:
     Raises
     ------
     InputError
-        Not exactly one of bounds and levels is given.  Bounds are not in order, there are not 2 to 100 distinct levels,
-        or heaps are not distinct numbers within the bounds.  ``zeros``, ``whole``, ``heaps`` or ``round`` is given with
-        levels.  ``elsewhere`` is given without ``applies`` or has the wrong type.  Another argument is not valid.
+        Not exactly one of bounds and levels is given.  Bounds are not in order or beyond 1e100, there are not 2 to 100
+        distinct levels, or heaps are not distinct numbers within the bounds.  ``zeros``, ``whole``, ``heaps`` or
+        ``round`` is given with levels.  ``elsewhere`` is given without ``applies`` or has the wrong type.  Another
+        argument is not valid.
 
     Examples
     --------
@@ -110,6 +112,8 @@ class Outcome:
 
     def _check_bounds(self) -> None:
         low, high = interval_of(self.bounds, "bounds")
+        if max(-low, high) > LARGEST:
+            raise InputError(f"bounds must be within {LARGEST:g}: give the outcome in another unit")
         object.__setattr__(self, "bounds", (low, high))
         heaps = several(self.heaps)
         if not all(is_finite(heap) for heap in heaps):

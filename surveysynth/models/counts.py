@@ -230,7 +230,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return np.asarray((c[number] + p[number] * w + q[number] * w**2).T)
 
     def debias_draws(
-        self, records: CountRecords, draws: Draws, positions: Sequence[int], alpha: Callable[[Floats], Floats],
+        self, records: CountRecords, draws: Draws, positions: Sequence[int], alpha: Callable[..., Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Draws:  # fmt: skip
         """Return the draws at ``positions``, corrected for the bias that privacy weights cause.

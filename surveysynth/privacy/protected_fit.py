@@ -78,9 +78,6 @@ class ProtectedFit:
         scale of the weights before re-weighting.
     steps, asked : int
         Numbers of re-weighting steps that were taken, and that were requested.
-    cap : float, optional
-        A declared overall bound, which takes the place of the clamp or the largest of ``bounds``.  No mechanism of this
-        package declares one.
     risk : float array (U,)
         Risks from which the privacy weights were computed.  They are NaN if weights do not come from risks, and
         infinite for units that are left out.
@@ -95,7 +92,6 @@ class ProtectedFit:
     k: float | None = None
     steps: int = 0
     asked: int = 0
-    cap: float | None = None
     risk: Floats = field(default_factory=lambda: np.empty(0))
 
     @property
@@ -117,12 +113,11 @@ class ProtectedFit:
 
     @property
     def delta(self) -> float:
-        """The overall Lipschitz bound: the declared cap, else the clamp, else the largest of ``bounds``.
+        """The overall Lipschitz bound: the clamp, or else the largest of ``bounds``.
 
         Source: Hu, Savitsky & Williams 2022a, section 1.4.1 step 4.
         """
-        declared = self.clamp if self.cap is None else self.cap
-        return float(self.bounds.max()) if declared is None else declared
+        return float(self.bounds.max()) if self.clamp is None else self.clamp
 
 
 def times(alpha: Floats, bounds: Floats) -> Floats:

@@ -273,7 +273,7 @@ class FBP(JointRegression[PopulationRecords]):
         return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
     def debias_draws(
-        self, records: PopulationRecords, draws: Draws, positions: Sequence[int], alpha: Callable[[Floats], Floats],
+        self, records: PopulationRecords, draws: Draws, positions: Sequence[int], alpha: Callable[..., Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Draws:  # fmt: skip
         """Return the draws at ``positions``, corrected for the bias that privacy weights cause.

@@ -439,7 +439,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return np.asarray(effect[public.groups.record])
 
     def debias_draws(
-        self, records: J, draws: Draws, positions: Sequence[int], alpha: Callable[[Floats], Floats],
+        self, records: J, draws: Draws, positions: Sequence[int], alpha: Callable[..., Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Draws:  # fmt: skip
         """Return Fisher-consistent draws: those at ``positions``, corrected for the bias that privacy weights cause.
