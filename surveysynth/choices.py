@@ -26,3 +26,7 @@ Planted = Literal["x10", "x100", "alone", "two-modes", "heavy"]  # kind of recor
 # what the user may accept: failed diagnostics, or a population total that is far from the sum of the weights
 Accepted = Literal["divergences", "rhat", "ess_bulk", "ess_tail", "information", "population_total"]
 PRINTED = "title", "population", "period", "source", "contact", "license", "date"  # texts that printed tables show
+# statistics of tables
+STATISTICS = (
+    "count", "mean", "total", "quantile", "proportion", "variance", "gini", "quintile_share_ratio", "poverty_rate",
+)  # fmt: skip

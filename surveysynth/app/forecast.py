@@ -77,8 +77,10 @@ class Forecast:
         """
         before = [each.cells for each in self._without] if epsilon == self._at else []
         found: dict[str, dict[str, tuple[float, float, bool]]] = {}
-        for column, rehearsed in self._savings.items() if before else ():
+        for column, rehearsed in [*self._savings.items()] if before else ():
             after = [each.cells for each in rehearsed]
+            if not after:  # the first one is being added
+                continue
             ratios = [typical_ratios(pooled(cells[: len(after)])) for cells in (before, after)]
             found[column] = {
                 statistic: (ratios[0][statistic], ratios[1][statistic], clear_change(before, after, statistic))

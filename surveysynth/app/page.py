@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from htmltools import Tag, TagList, tags
@@ -11,7 +9,6 @@ from shiny import App, reactive, render, ui
 from shiny.session import Inputs, Outputs, Session
 from starlette.requests import Request
 
-from ..errors import InputError
 from .controls import text
 from .forecast import Forecast
 from .project import Project
@@ -23,39 +20,30 @@ from .work import Work
 HERE = Path(__file__).parent
 STEPS = {"file": file, "outcomes": outcomes, "tables": tables, "budget": budget, "release": release}
 ENTRIES = {entry.name: entry for module in STEPS.values() for entry in getattr(module, "ENTRIES", ())}
-EVERY = 0.3  # seconds between two looks at what another tab, or a thread, has changed
 
 
-@dataclass(frozen=True)
-class Shared:
-    """The objects that all browser tabs share: the plan, its expected errors, and the running job."""
-
-    project: Project
-    forecast: Forecast
-    work: Work
-
-
-def app_of(project: Project) -> App:
-    """Return the web page for a plan as a Shiny application."""
-    shared = Shared(project, Forecast(), Work())
+def app_of(project: Project, work: Work) -> App:
+    """Return the web page for a plan as a Shiny application.  All browser tabs share the plan and the running job."""
+    forecast = Forecast()
 
     def page(request: Request) -> Tag:
         accepted = request.headers.get("accept-language", "")
-        return _page(shared, Words(language_of(request.query_params, accepted)))
+        return _page(project, Words(language_of(request.query_params, accepted)))
 
     def serve(input: Inputs, output: Outputs, session: Session) -> None:
         @reactive.effect
         @reactive.event(input.language)
         def _() -> None:
-            _serve(input, session, shared, Words(language_of({"lang": input.language()}, "")))
+            words = Words(language_of({"lang": input.language()}, ""))
+            _serve(Tab(input, session, words, project, forecast, work))
 
     app = App(page, serve, static_assets={"/page": HERE / "static"})
     app.sanitize_errors = True  # a message of another library may quote the file
     return app
 
 
-def _page(shared: Shared, words: Words) -> Tag:
-    step = shared.project.step
+def _page(project: Project, words: Words) -> Tag:
+    step = project.step
     buttons = [
         tags.button(
             {"aria-current": "step"} if name == step else {}, tags.span(str(i), class_="number"), " ",
@@ -102,27 +90,19 @@ def _next(names: list[str], words: Words) -> Tag | None:
     return tags.p(tags.button(label, type="button", data_step=names[0], class_="btn btn-primary"), class_="next")
 
 
-def _serve(input: Inputs, session: Session, shared: Shared, words: Words) -> None:
-    project = shared.project
-
-    def versions() -> tuple[int, int, int]:
-        with suppress(InputError, OSError):  # a file that is being written is read at the next look
-            project.read_again()
-        return project.version, shared.forecast.version, shared.work.version
-
-    changed = reactive.poll(versions, EVERY, session=session)(versions)
-    tab = Tab(input, session, words, project, shared.forecast, shared.work, changed)
+def _serve(tab: Tab) -> None:
+    project, words, input = tab.project, tab.words, tab.input
 
     @reactive.effect
     def _other_tabs() -> None:
         """Show the questions again when another tab has changed the plan."""
-        changed()
+        tab.changed()
         tab.notice()
 
     @reactive.effect
     async def _faults() -> None:
         tab.answered(), tab.shown()
-        await session.send_custom_message("faults", {**tab.faults})
+        await tab.session.send_custom_message("faults", {**tab.faults})
 
     @reactive.effect
     @reactive.event(input.step)
@@ -141,14 +121,14 @@ def _serve(input: Inputs, session: Session, shared: Shared, words: Words) -> Non
 
     @render.ui
     def saved() -> TagList | Tag:
-        changed()
+        tab.changed()
         if project.plan is None:
             return tags.p(words("plan.none"))
         return tags.p(words("plan.saved", file=project.path.name))
 
     @render.ui
     def plan_text() -> Tag:
-        changed()
+        tab.changed()
         return tags.pre(project.text, tabindex="0", role="region", aria_label=words("plan.title"), lang="en")
 
     for module in STEPS.values():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from ..plan.settings import Settings
 from ..plan.strict import is_strict
 from ..plan.toml_file import parsed_value
 from ..privacy.accounting.ledger import Ledger
+from ..release.contents import discrete_predictors
 from ..synthesis.declarations import AGREE, left_hand_side
 from .number_text import THOUSANDS
 from .work import without_values
@@ -34,8 +35,8 @@ COUNT = re.compile(r"\d+(\.\d+)?")
 class Project:
     """A plan that several browser tabs edit, with the roles of columns from which its model formulas are made.
 
-    Every method that changes the plan takes first the session of the browser that asks.  It raises InputError if the
-    change is refused, and then everything stays as it was.
+    Every method that changes the plan takes first an object that identifies the browser tab that asks.  It raises
+    InputError if the change is refused, and then everything stays as it was.
 
     Parameters
     ----------
@@ -61,10 +62,8 @@ class Project:
     fixed : bool
         True if formulas of the plan are no plain sums of columns, or if the plan has another model or mechanism than
         the page knows.  The page then shows formulas, public columns and outcomes, and does not change them.
-    version : int
-        Number of changes so far.
-    changed_by : object
-        The session that made the last change.
+    changed_by : list of object
+        For each change so far, the tab that made it, or None if the plan's file was edited elsewhere.
     step : str
         The step that was looked at last.
 
@@ -82,12 +81,17 @@ class Project:
         self.codes: set[str] = set()
         self.unused: dict[str, frozenset[str]] = {}
         self.fixed = False
-        self.version, self.step = 0, "file"
-        self.changed_by: object = None
+        self.step = "file"
+        self.changed_by: list[object] = []
         self._lock = threading.RLock()
         self._saved: str | None = None
         if path.exists():
             self._read()
+
+    @property
+    def version(self) -> int:
+        """Number of changes so far."""
+        return len(self.changed_by)
 
     @property
     def settings(self) -> Settings:
@@ -102,8 +106,8 @@ class Project:
 
     @property
     def text(self) -> str:
-        """The plan as the text of a TOML file.  It is empty without a plan."""
-        return "" if self.plan is None else self.plan.to_toml()
+        """The text of the plan's file.  It is empty without a plan."""
+        return self._saved or ""
 
     @property
     def readable(self) -> bool:
@@ -121,11 +125,17 @@ class Project:
         return f"{column} ({self.labels[column]})" if column in self.labels else column
 
     def role(self, column: str) -> str:
-        """Return "weight" for the survey weight, "design" for strata, PSUs and the like, or an empty text."""
+        """Return what a column is in the design, or an empty text.
+
+        It is "weight" for the survey weight, "design" for strata, PSUs and protected units, whose labels are replaced,
+        and "fpc" for the sizes of finite populations.
+        """
         survey, unit = self.settings.survey, self.settings.privacy.unit
         if column in (survey.weights, survey.probs):
             return "weight"
-        return "design" if column in (survey.strata, *(survey.psu or ()), *(survey.fpc or ()), unit) else ""
+        if column in (survey.fpc or ()):
+            return "fpc"
+        return "design" if column in (survey.strata, *(survey.psu or ()), unit) else ""
 
     def is_number(self, column: str) -> bool:
         """Return True if a column is numeric and has no declared levels, or False if the file cannot be read yet."""
@@ -136,6 +146,21 @@ class Project:
     def before(self, outcome: str) -> list[str]:
         """Return the columns that an outcome may depend on: the public ones, and the outcomes before it."""
         return [*self.public, *self.outcomes[: self.outcomes.index(outcome)]]
+
+    @property
+    def predictors(self) -> list[str]:
+        """The public columns in the formulas.  These are published; without formulas, all public columns."""
+        if not self.outcomes:
+            return self.public
+        return [c for c in self.public if any(c not in self.unused.get(each, ()) for each in self.outcomes)]
+
+    @property
+    def by(self) -> list[str]:
+        """The columns by which tables are published: those in the plan, or else the first discrete predictors."""
+        if self.plan is None or not self.readable:
+            return []
+        given, predictors = self.settings.tables.by, self.predictors
+        return discrete_predictors(self.plan.design.select(predictors), predictors) if given is None else given
 
     def declared(self, outcome: str) -> dict[str, Any]:
         """Return the declared public facts about an outcome, from [outcomes.name] and from [privacy]."""
@@ -149,7 +174,10 @@ class Project:
                 found.setdefault(name, given)
         return found
 
-    def levels_with_totals(self, most: int) -> dict[str, list[str]]:
+    def _declared(self) -> dict[str, Entries]:
+        return {name: self.declared(name) for name in self.outcomes}
+
+    def levels_of_public(self, most: int) -> dict[str, list[str]]:
         """Return the levels of each categorical public column that has at most ``most`` levels."""
         if self.plan is None or not self.readable:
             return {}
@@ -169,17 +197,19 @@ class Project:
     def set(self, who: object, /, **entries: Any) -> None:
         """Change entries of the plan, given as ``name=value`` without the name of the section."""
         with self._change(who):
+            roles = {*entries} & {*ROLES} and not self.fixed
+            declared = self._declared() if roles else {}  # before the plan may become unreadable
             self.plan = self._begun().set(**entries)
-            if {*entries} & {*ROLES} and not self.fixed:
+            if roles:
                 taken = [c for c in self.columns if self.role(c) == "weight"]
                 public = [c for c in self.public if c not in taken]
-                self._use(public, [c for c in self.outcomes if not self.role(c)])
+                self._use(public, [c for c in self.outcomes if not self.role(c)], declared)
 
     def set_any(self, who: object, name: str, text: str) -> None:
         """Set an entry by its full name, as "columns.age.missing".  An empty text removes the entry."""
         with self._change(who):
-            settings = self.settings.set({name: parsed_value(text) if text else None})
             section, _, short = name.partition(".")
+            settings = self.settings.set({name: parsed_value(text) if text else None})
             changed = section if section in BY_NAME else short
             value = getattr(settings, section) if section in BY_NAME else settings[name]
             self.plan = self._begun().set(**{changed: value})
@@ -209,7 +239,7 @@ class Project:
     def declare(self, who: object, outcome: str, facts: Entries) -> None:
         """Set the public facts about an outcome, as in [outcomes.name].  Facts that are None are left out."""
         with self._change(who):
-            declared = {name: self.declared(name) for name in self.outcomes}
+            declared = self._declared()
             declared[outcome] = {name: value for name, value in facts.items() if value is not None}
             self.plan = self._begun().set(**_in_one_place(declared))
 
@@ -225,7 +255,7 @@ class Project:
 
     def _check_totals(self, column: str, given: Mapping[str, float]) -> None:
         """Raise InputError unless public totals are given for all levels and add up to the population total."""
-        total, levels = self.settings.privacy.population_total, self.levels_with_totals(len(given)).get(column, [])
+        total, levels = self.settings.privacy.population_total, self.levels_of_public(len(given)).get(column, [])
         if {*given} != {*levels}:
             raise InputError("give a line for every level, with the levels as they were listed")
         if isinstance(total, float) and abs(sum(given.values()) / total - 1) > AGREE:
@@ -242,11 +272,9 @@ class Project:
     def _change(self, who: object) -> Iterator[None]:
         """Run the ``with`` block and save the plan.  If a change is refused, undo everything and raise InputError."""
         with self._lock:
+            self.read_again()
             before = {**vars(self)}
             try:
-                if self._edited_elsewhere():
-                    self._read()
-                    before, who = {**vars(self)}, None  # all tabs show their questions again
                 yield
                 self._declare_public()
                 if self.plan is not None and self.plan is not before["plan"]:
@@ -255,27 +283,32 @@ class Project:
             except Exception as error:
                 vars(self).update(before)
                 raise InputError(without_values(error)) from None
-            self.changed_by = who
-            self.version += 1
+            self.changed_by.append(who)
 
     def read_again(self) -> None:
-        """Read the plan's file again if it was edited elsewhere.  Raise InputError if it is not a valid plan."""
+        """Read the plan's file if it was edited elsewhere.  If it is not a valid plan, raise InputError."""
         with self._lock:
-            if self._edited_elsewhere():
-                self._read()
-                self.changed_by = None
-                self.version += 1
-
-    def _edited_elsewhere(self) -> bool:
-        return self._saved is not None and self.path.read_text(encoding="utf-8") != self._saved
+            before = {**vars(self)}
+            try:
+                if self.path.exists() and self.path.read_text(encoding="utf-8") != self._saved:
+                    self._read()
+                    self.changed_by.append(None)
+            except Exception as error:
+                vars(self).update(before)
+                raise InputError(without_values(error)) from None
 
     def _begun(self) -> Plan:
         if self.plan is None:
             raise InputError("name the confidential file first")
         return self.plan
 
-    def _use(self, public: list[str], outcomes: list[str]) -> None:
-        """Set public columns and outcomes, and write the formulas and other plan entries that depend on them."""
+    def _use(
+        self, public: list[str], outcomes: list[str], declared: Mapping[str, Entries] | None = None
+    ) -> None:  # fmt: skip
+        """Set public columns and outcomes, and write the formulas and other plan entries that depend on them.
+
+        ``declared`` are the public facts about outcomes; by default, those that the plan declares.
+        """
         if self.fixed:
             raise InputError("the formulas of this plan are changed in its file")
         gone = {*self.public, *self.outcomes} - {*public, *outcomes}
@@ -287,7 +320,7 @@ class Project:
         self.plan = self._begun().set(
             formula=formulas[0] if formulas else None, later=formulas[1:] or None, by=by or None,
             importance=importance or None, population_totals=totals or None,
-            **_in_one_place({name: self.declared(name) for name in outcomes}),
+            **_in_one_place({name: (declared or {}).get(name, self.declared(name)) for name in outcomes}),
         )  # fmt: skip
 
     def _written(self) -> list[str]:
@@ -302,7 +335,7 @@ class Project:
         """Update the plan's list of columns to publish, so that it agrees with the formulas and the survey design."""
         if self.plan is None or self.fixed:
             return
-        design = [column for column in self.columns if self.role(column) == "design"]
+        design = [column for column in self.columns if self.role(column) in ("design", "fpc")]
         published = _in_order([*self.public, *design], self.columns) if self.public else None
         if published != self.settings.privacy.public:
             self.plan = self.plan.set(public=published)
@@ -315,19 +348,22 @@ class Project:
 
     def _read_columns(self) -> None:
         plan = self._begun()
+        if not plan.files:
+            raise InputError("a plan needs its confidential file")
         self.columns, self.labels, _ = opened(plan.files[0], plan.settings)
 
     def _read_formulas(self) -> None:
         """Set public columns and outcomes from a plan, and ``fixed`` if the page cannot write the plan's formulas."""
         sides = [(left_hand_side(each), sides_of(each, "")[1]) for each in self.formulas]
         self.outcomes = [name for names, _ in sides for name in names]
-        used = {column for _, right in sides for column in _columns_in(right)} - {*self.outcomes}
+        declared = self.settings.privacy.public or ()
+        columns = {names[0]: _columns_in(right, declared) for names, right in sides}
+        used = {column for found in columns.values() for column in found} - {*self.outcomes}
         if not sides:
-            used = {c for c in self.settings.privacy.public or () if not self.role(c)}
+            used = {c for c in declared if not self.role(c)}
         self.public = _in_order([*used], self.columns)
         written = _bare("+".join(right for _, right in sides))
         self.codes = {c for c in self.public if f"C({_bare(quoted(c, [c]))})" in written.split("+")}
-        columns = {names[0]: {*_columns_in(right)} for names, right in sides}
         self.unused = {name: frozenset(self.before(name)) - found for name, found in columns.items()}
         models = self.settings.model.later_models
         plain = all(each.name == "fbs" and each.zeros is None and each.missing is None for each in models)
@@ -356,11 +392,14 @@ def _in_one_place(declared: Mapping[str, Entries]) -> dict[str, Any]:
     return {"outcomes": {name: each for name, each in declared.items() if each}, "bounds": None, "levels": None}
 
 
-def _columns_in(right: str) -> tuple[str, ...]:
+def _columns_in(right: str, declared: Iterable[str]) -> frozenset[str]:
+    """Return the columns on the right-hand side of a formula, in which a dot stands for all ``declared`` columns."""
+    if "." in _bare(right).split("+"):
+        return frozenset(declared)
     try:
-        return formula_columns(right)
-    except InputError:  # a dot
-        return ()
+        return frozenset(formula_columns(right))
+    except InputError:  # the check says why
+        return frozenset()
 
 
 def _bare(formula: str) -> str:

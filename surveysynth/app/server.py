@@ -11,6 +11,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from ..errors import InputError
+from ..storage import uninterrupted
 
 PLAN = "plan.toml"
 
@@ -41,6 +42,7 @@ def run_page(plan: Path | None, port: int, tell: Callable[[str], None], *, brows
         from .access import HOST, Access
         from .page import app_of
         from .project import Project
+        from .work import Work
     except ModuleNotFoundError:  # other errors say what is wrong with what is installed
         raise InputError("the page needs Shiny: pip install 'surveysynth[app]'") from None
     if plan is None and Path(PLAN).exists():
@@ -51,7 +53,7 @@ def run_page(plan: Path | None, port: int, tell: Callable[[str], None], *, brows
     if not path.parent.is_dir():
         raise InputError(f"there is no folder {str(path.parent)!r}")
     os.chdir(path.parent)  # paths in a plan are relative to its folder
-    project = Project(path)
+    project, work = Project(path), Work(path)
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -60,12 +62,16 @@ def run_page(plan: Path | None, port: int, tell: Callable[[str], None], *, brows
             raise InputError(f"port {port} is not free: leave out --port, or give another ({error.strerror})") from None
         listener.listen()
         port = listener.getsockname()[1]
-        access = Access(app_of(project), port)
+        access = Access(app_of(project, work), port)
         address = f"http://{HOST}:{port}{access.path}?token={access.token}"
         tell(address)
         server = uvicorn.Server(uvicorn.Config(access, log_level="error", ws="websockets-sansio", lifespan="on"))
-        with _opened(address) if browser else nullcontext():
-            server.run(sockets=[listener])
+        try:
+            with _opened(address) if browser else nullcontext():
+                server.run(sockets=[listener])
+        finally:
+            with uninterrupted():  # a release that is charged is written, too
+                work.wait()
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from shiny import reactive
@@ -15,6 +16,7 @@ from .project import ROLES, Project
 from .words import Words
 from .work import Work
 
+EVERY = 0.3  # seconds between two looks at what another tab, or a thread, has changed
 SHOWN_ELSEWHERE = "epsilon", *ROLES  # entries that other questions show, too
 
 
@@ -25,6 +27,8 @@ class Tab:
     ----------
     input : Inputs
         The answers that Shiny receives: ``input.entry()`` is ``{"key": "survey.weights", "value": "wt"}``.
+    session : Session
+        The connection to the browser.
     words : Words
         The texts of the page in the tab's language.
     project, forecast, work
@@ -41,21 +45,26 @@ class Tab:
     """
 
     def __init__(
-        self, input: Inputs, session: Session, words: Words, project: Project, forecast: Forecast, work: Work,
-        changed: Callable[[], object],
-    ) -> None:  # fmt: skip
-        self.input, self.words, self.changed = input, words, changed
+        self, input: Inputs, session: Session, words: Words, project: Project, forecast: Forecast, work: Work
+    ) -> None:
+        self.input, self.session, self.words = input, session, words
         self.project, self.forecast, self.work = project, forecast, work
+        self.changed = reactive.poll(self._versions, EVERY, session=session)(self._versions)
         self.faults: dict[str, str] = {}
         self.shown, self.answered = reactive.Value(0), reactive.Value(0)
-        self._me, self._seen = session, project.version
+        self._me, self._seen = object(), project.version
+
+    def _versions(self) -> tuple[int, int, int]:
+        with suppress(InputError):  # a file that is being written is read at the next look
+            self.project.read_again()
+        return self.project.version, self.forecast.version, self.work.version
 
     def notice(self) -> None:
         """Show the questions again if another tab has changed the plan since the last call."""
-        if self.project.version != self._seen:
-            self._seen = self.project.version
-            if self.project.changed_by is not self._me:
-                self.show_again()
+        new = self.project.changed_by[self._seen :]
+        self._seen += len(new)
+        if any(who is not self._me for who in new):
+            self.show_again()
 
     def show_again(self) -> None:
         """Show all questions again, filled with the answers in the plan."""
@@ -94,6 +103,12 @@ class Tab:
 
     def change_any(self, line: str) -> None:
         """Set any entry of the plan, given as ``section.entry = value``."""
-        name, _, value = (part.strip() for part in line.partition("="))
-        if name:
-            self.change(place_of("other", ""), lambda me: self.project.set_any(me, name, value), again=True)
+        name, equals, value = (part.strip() for part in line.partition("="))
+
+        def change(me: object) -> None:
+            if not equals:
+                raise InputError("write section.entry = value, such as: columns.age.missing = category")
+            self.project.set_any(me, name, value)
+
+        if line.strip():
+            self.change(place_of("other", ""), change, again=True)

@@ -8,13 +8,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import AT_FAULT, InputError, SurveySynthError
 from ..plan.plan import Plan
 from ..plan.preview import Preview
+from ..plan.settings import Settings
 from ..plan.strict import expected_arguments, is_strict
 from ..plan.words_of_plans import in_words_of_plans
 from ..progress import progress_to
@@ -22,7 +23,7 @@ from ..release.dossier.dossier import dossier
 from ..release.release import read_release
 from ..synthesis.strict_request import check_contradictions, strict_request
 
-CHECK, RELEASE, COMPARE, DOSSIER = "check", "release", "compare", "dossier"
+CHECK, RELEASE, ADOPT, COMPARE, DOSSIER = "check", "release", "adopt", "compare", "dossier"
 
 
 @dataclass(frozen=True)
@@ -33,21 +34,24 @@ class Made:
     ----------
     plan : Plan
         The plan.
-    text : str
-        The plan as the text of a TOML file.
+    ours : bool
+        True if this page made the release by this plan, False if the release was found in the plan's folder.
     place : Path
         Folder of the release.
     privacy : str
         The privacy report of the release.
     files : list of (int, int)
         Size, and time of the last change, of each confidential file when the release began.
+    internal : tuple of str
+        Messages for the agency alone, such as how much information the privacy weights keep.
     """
 
     plan: Plan
-    text: str
+    ours: bool
     place: Path
     privacy: str
     files: list[tuple[int, int]]
+    internal: tuple[str, ...] = ()
 
 
 class Work:
@@ -56,35 +60,49 @@ class Work:
     Only one job runs at a time, even if several browser tabs are open: a request during a job is ignored.  A job goes
     on when a tab is closed or loaded again, because it runs in the process of the server.
 
+    Checks and releases read the plan again from its file, with the confidential file as it is now, as the command
+    ``surveysynth release`` does.
+
+    Parameters
+    ----------
+    plan_file : Path
+        The plan's file.
+
     Attributes
     ----------
     doing : str
-        Name of the running job: "check", "release", "compare" or "dossier".  It is empty if no job is running.
+        Name of the running job: "check", "release", "adopt", "compare" or "dossier".  It is empty if no job is running.
     stage : str
         Seconds and stage of the running job, as in "3 s  2 of 3: draws".
     found : dict of str to object
         For each job that has succeeded, by name, its last result: a Preview for "check", :class:`Made` for "release", a
-        Comparison for "compare", and the Path of the folder for "dossier".  A new release removes the results of
-        "compare" and "dossier".
+        Comparison for "compare", and the Path of the folder for "dossier".  A new release removes the results and
+        errors of "compare" and "dossier".
     faults : dict of str to str
         For each job whose last run failed, by name, the error message.
-    of : dict of str to str
-        For each job, by name, the text of the plan's file for which it was begun last.
+    checked : Settings or None
+        Entries of the plan that was checked last.
+    releases : int
+        Number of releases that were begun.
     version : int
         A counter that increases with every change of the other attributes.  Tabs are drawn anew when it changes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, plan_file: Path) -> None:
+        self.plan_file = plan_file
         self.doing, self.stage, self.version = "", "", 0
         self.found: dict[str, Any] = {}
         self.faults: dict[str, str] = {}
-        self.of: dict[str, str] = {}
+        self.checked: Settings | None = None
+        self.releases = 0
         self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
 
-    def check(self, plan: Plan) -> None:
+    def check(self, asked: Plan) -> None:
         """Begin to check a plan, and whether the confidential file contradicts it.  No budget is spent."""
 
         def check() -> Preview:
+            plan = self._read_again(asked)
             preview = plan.check()
             if is_strict(plan.settings):
                 design = plan.public_facts(plan.settings).design
@@ -92,38 +110,52 @@ class Work:
                 check_contradictions(strict_request(design, given.pop("formula"), **given))
             return preview
 
-        self._begin(CHECK, check, plan)
+        if self._begin(CHECK, check):
+            self.checked = asked.settings
 
-    def release(self, plan: Plan, *, overwrite: bool) -> None:
+    def release(self, asked: Plan, *, overwrite: bool) -> None:
         """Begin to make and write the release of a plan, which spends its epsilon."""
 
         def make() -> Made:
+            plan = self._read_again(asked)
             plan.check_place(overwrite=overwrite)
             files = _state_of(plan.files)
             release = plan.release(enter=False)
-            return Made(plan, plan.to_toml(), plan.write(release, overwrite=overwrite), str(release.privacy), files)
+            return Made(plan, True, plan.write(release, overwrite=overwrite), str(release.privacy), files)
 
-        self._begin(RELEASE, make, plan)
+        self.releases += self._begin(RELEASE, make)
 
     def adopt(self, plan: Plan) -> None:
         """Begin to read the release in the plan's folder, made by an earlier run of the page or by the command line."""
 
         def adopted() -> Made:
             privacy = str(read_release(plan.place()).privacy)
-            return Made(plan, plan.to_toml(), plan.place(), privacy, _state_of(plan.files))
+            return Made(plan, False, plan.place(), privacy, _state_of(plan.files))
 
-        self._begin(RELEASE, adopted, plan)
+        self._begin(ADOPT, adopted)
+
+    def _read_again(self, plan: Plan) -> Plan:
+        """Read a plan and its confidential file again.  Raise InputError if the plan's file has another plan by now."""
+        again = Plan.read(self.plan_file)
+        if again.settings != plan.settings:
+            raise InputError(f"{self.plan_file.name} was changed meanwhile: look at the plan, and begin again")
+        return again
+
+    def wait(self) -> None:
+        """Wait until the running job is done."""
+        if self._thread is not None:
+            self._thread.join()
 
     def compare(self) -> None:
         """Begin to compare the release with the confidential file.  The result is confidential."""
         made: Made = self.found[RELEASE]
-        self._begin(COMPARE, lambda: made.plan.compare(read_release(made.place)), made.plan)
+        self._begin(COMPARE, lambda: made.plan.compare(read_release(made.place)))
 
-    def dossier(self, plan_file: Path) -> None:
+    def dossier(self) -> None:
         """Begin to write the dossier for the review board, in a folder next to the release.
 
-        It fails if the confidential files have changed since the release.  ``plan_file`` is added to the dossier if it
-        still has the plan of the release.
+        It fails if the confidential files have changed since the release.  The plan's file is added to the dossier if
+        this page made the release and the file still has its plan.
         """
         made: Made = self.found[RELEASE]
 
@@ -132,42 +164,43 @@ class Work:
                 raise InputError("the confidential file has changed since the release, so a dossier would be wrong")
             names = [f"{made.place.name}-dossier{end}" for end in ("", *(f"-{i}" for i in range(2, 100)))]
             folder = next(each for name in names if not (each := made.place.with_name(name)).exists())
-            same = plan_file.exists() and plan_file.read_text(encoding="utf-8") == made.text
+            mine = self.plan_file
+            same = made.ours and mine.exists() and Plan.read(mine).settings == made.plan.settings
             return dossier(
                 made.place, made.plan.design, folder, ledger=made.plan.ledger, by=made.plan.settings.tables.by,
-                files=[*([plan_file] if same else []), *made.plan.files],
+                files=[*([mine] if same else []), *made.plan.files],
             )  # fmt: skip
 
-        self._begin(DOSSIER, make, made.plan)
+        self._begin(DOSSIER, make)
 
-    def fault(self, name: str, plan_text: str) -> str:
-        """Return the error message of a job.  It is empty if the job had no error, or last ran for another plan."""
-        return self.faults.get(name, "") if self.of.get(name) == plan_text else ""
-
-    def _begin(self, name: str, task: Callable[[], object], plan: Plan) -> None:
-        """Run ``task`` as the job ``name`` in a thread.  Do nothing if another job is running."""
+    def _begin(self, name: str, task: Callable[[], object]) -> bool:
+        """Run ``task`` as the job ``name`` in a thread.  Return False, and do nothing, if another job is running."""
         with self._lock:
             if self.doing:
-                return
+                return False
             self.doing, self.stage = name, ""
-            self.faults.pop(name, None)
-            self.of[name] = plan.to_toml()
+            self.faults.pop(RELEASE if name == ADOPT else name, None)
             if name == CHECK:
                 self.found.pop(CHECK, None)
             self.version += 1
-        # the process ends when the thread has: a release is never left half-made
-        threading.Thread(target=self._work, args=(name, task)).start()
+            self._thread = threading.Thread(target=self._work, args=(name, task))
+            self._thread.start()
+            return True
 
     def _work(self, name: str, task: Callable[[], object]) -> None:
+        internal: list[str] = []
+        result = RELEASE if name == ADOPT else name
         try:
-            with progress_to(self._hear, internal=lambda text: None):
+            with progress_to(self._hear, internal=internal.append):
                 found = task()
-            if name == RELEASE:  # what was found out about an earlier release
-                self.found.pop(COMPARE, None)
-                self.found.pop(DOSSIER, None)
-            self.found[name] = found
+            if isinstance(found, Made):
+                for job in (COMPARE, DOSSIER):  # what was found out about an earlier release
+                    self.found.pop(job, None)
+                    self.faults.pop(job, None)
+                found = replace(found, internal=tuple(internal))
+            self.found[result] = found
         except Exception as error:
-            self.faults[name] = without_values(error)
+            self.faults[result] = without_values(error)
         finally:
             self.doing, self.stage = "", ""
             self.version += 1

@@ -10,12 +10,12 @@ import typer
 
 import surveysynth as ss
 
+from ..choices import STATISTICS
 from ..errors import InputError
 from ..publication.formats import FORMATS, wide_endings
 from .options import By, by_commas, numbers
 from .printing import print_table, print_written
 
-STATISTICS = "count, mean, total, quantile, proportion, variance, gini, quintile_share_ratio, poverty_rate; by commas."
 Where = Annotated[
     str | None, typer.Option(help="Condition that selects the records of tables: 'age >= 16'.", show_default=False)
 ]
@@ -41,7 +41,7 @@ Words = Annotated[
 def tables_command(
     release: Annotated[Path, typer.Argument(help="Release folder.", show_default=False)],
     by: By = None,
-    statistic: Annotated[Sequence[str] | None, by_commas(STATISTICS)] = None,
+    statistic: Annotated[Sequence[str] | None, by_commas(f"{', '.join(STATISTICS)}; by commas.")] = None,
     quantiles: Annotated[
         Sequence[float] | None, by_commas("Probabilities of quantiles, by commas; default 0.5.", numbers)
     ] = None,

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..design.columns import listing, nearest
 from ..design.formula import category, formula_columns, quoted, sides_of
+from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..models.base import Synthesizer
 from ..models.registry import MODELS, OWN_MODEL, model_from_file
@@ -25,8 +26,10 @@ from ..privacy.risks.identification import MarginalRisk, PairwiseRisk
 from ..privacy.risks.lipschitz import LipschitzRisk
 from ..publication.quality import Symbols, symbols_of
 from ..publication.wording import Wording
+from ..release.contents import discrete_predictors
 from ..synthesis.all_columns import ALL
 from ..synthesis.policy import Policy
+from ..synthesis.synthetic_design import public_columns
 from .sections import LaterModel, Model
 from .settings import Settings
 
@@ -195,18 +198,21 @@ def _refuse_stray(settings: Settings, names: tuple[str, ...], needed: str) -> No
         raise InputError(f"{', '.join(stray)}: only with {needed}")
 
 
-def by_of(settings: Settings, model: Synthesizer) -> list[str] | None:
-    """Return the variables by which tables are published, or None if the plan names none.
+def by_of(settings: Settings, design: SurveyDesign, model: Synthesizer) -> list[str]:
+    """Return the variables by which tables are published.  Without ``tables.by`` these are discrete predictors.
 
-    Raise InputError if a variable is neither a predictor nor a categorical outcome, because the release would not
-    preserve relations with such a variable.
+    The default is that of :meth:`surveysynth.Release.table_predictors`.  Raise InputError if a variable is neither a
+    predictor nor a categorical outcome, because the release would not preserve relations with such a variable.
     """
     for name in settings.tables.by or ():
         if name not in (*model.predictor_columns, *model.categorical):
             raise InputError(
                 f"tables.by names {name!r}, which is not a predictor, so the release would not preserve it"
             )
-    return settings.tables.by
+    if settings.tables.by is not None:
+        return settings.tables.by
+    predictors = [name for name in public_columns(design, model) if name in model.predictor_columns]
+    return discrete_predictors(design.select(predictors), predictors)
 
 
 def print_of(settings: Settings, model: Synthesizer, folder: Path) -> tuple[Symbols, Wording]:

@@ -112,7 +112,7 @@ def preview(
     """
     design = facts.design
     # outcomes are confidential, so the numbers of records of their levels are not shown
-    by = [name for name in by_of(settings, model) or [] if name not in model.outcomes]
+    by = [name for name in by_of(settings, design, model) if name not in model.outcomes]
     tables, before, given = None, 0.0, dict[str, Any]()
     if not mechanism.fits_records:
         before = epsilon_before(settings, folder)

@@ -336,9 +336,7 @@ class Tables(Section):
 
     by: list[str] | None = Field(None, description="predictors, crossed; with margins and total")
     statistic: list[str] | None = Field(
-        None,
-        description="count, mean, total, quantile, proportion, variance, gini, quintile_share_ratio, poverty_rate; "
-        "default by the kind of the outcomes",
+        None, description=f"{', '.join(choices.STATISTICS)}; default by the kind of the outcomes",
     )
     quantiles: list[Number] | None = Field(None, description="probabilities of quantiles")
     poverty_line: Positive | None = Field(None, description="public poverty line; default 60% of the overall median")

@@ -18,12 +18,10 @@ from ..estimation.tables import check_by, check_categories
 from ..measuring.outcome import Outcome
 from ..models.base import Synthesizer
 from ..models.registry import MODELS
-from ..release.contents import discrete_predictors
 from ..release.domains import check_parts, parts_of_tables
 from ..release.suppression import check_limits
 from ..synthesis.levels import levels_by_type
 from ..synthesis.measured import M
-from ..synthesis.synthetic_design import public_columns
 from .arguments import by_of, print_of
 from .settings import Settings
 from .strict import is_strict, schema_of
@@ -38,10 +36,7 @@ def check_tables(settings: Settings, design: SurveyDesign, model: Synthesizer, m
     ``folder``.
     """
     wrong = Obstacles()
-    by = wrong.check(by_of, settings, model)
-    if by is None and not wrong.found:
-        predictors = [name for name in public_columns(design, model) if name in model.predictor_columns]
-        by = discrete_predictors(design.select(predictors), predictors)
+    by = wrong.check(by_of, settings, design, model)
     schema = schema_of(settings, design) if is_strict(settings) else {}
     wrong.check(_check_domains, settings, design, model, schema, by or [])
     wrong.check(_check_statistics, settings, design, model, schema, by or [], m or M)

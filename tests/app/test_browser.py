@@ -156,8 +156,8 @@ def named(tab, served):
 
 def declared(tab, served):
     go(tab, "outcomes")
-    fill(tab, "fact-0_3a_bounds", "0")
-    fill(tab, "fact-0_3a_bounds_2", "20000")
+    fill(tab, "fact-bounds_3a_income", "0")
+    fill(tab, "fact-bounds_3a_income_2", "20000")
     served.until(lambda plan: plan["outcomes"].get("income") == {"bounds": [0, 20_000]})
 
 
@@ -241,15 +241,15 @@ def test_a_wrong_bound_is_refused_where_it_was_written(browser, served):
     tab = served.open(browser)
     named(tab, served)
     go(tab, "outcomes")
-    fill(tab, "fact-0_3a_bounds", "20000")
-    fill(tab, "fact-0_3a_bounds_2", "0")
-    tab.wait_for_selector("#fault-fact-0_3a_bounds:not(:empty)")
-    assert tab.get_attribute("#fact-0_3a_bounds", "aria-invalid") is not None
-    assert "fault-fact-0_3a_bounds" in tab.get_attribute("#fact-0_3a_bounds", "aria-describedby")
+    fill(tab, "fact-bounds_3a_income", "20000")
+    fill(tab, "fact-bounds_3a_income_2", "0")
+    tab.wait_for_selector("#fault-fact-bounds_3a_income:not(:empty)")
+    assert tab.get_attribute("#fact-bounds_3a_income", "aria-invalid") == "true"
+    assert "fault-fact-bounds_3a_income" in tab.get_attribute("#fact-bounds_3a_income", "aria-describedby")
     assert "bounds" not in str(served.plan["outcomes"])
-    fill(tab, "fact-0_3a_bounds", "0")
-    fill(tab, "fact-0_3a_bounds_2", "20000")
-    tab.wait_for_selector("#fault-fact-0_3a_bounds:empty", state="attached")
+    fill(tab, "fact-bounds_3a_income", "0")
+    fill(tab, "fact-bounds_3a_income_2", "20000")
+    tab.wait_for_selector("#fault-fact-bounds_3a_income:empty", state="attached")
     served.until(lambda plan: plan["outcomes"] == {"income": {"bounds": [0, 20_000]}})
 
 
@@ -281,6 +281,87 @@ def test_agreement_is_to_one_plan(browser, served):
     assert not tab.is_checked("#agree-spent")
 
 
+def test_what_runs_is_finished_when_the_page_is_stopped(browser, served):
+    tab = served.open(browser)
+    planned(tab, served)
+    chosen(tab, served)
+    go(tab, "release")
+    tab.check("#agree-spent")
+    tab.click("#do-release:enabled")
+    tab.wait_for_selector("#release_progress p")
+    assert "Traceback" not in served.stop()
+    assert ss.read_release(served.folder / "workers-release").privacy.epsilon == 4
+
+
+def test_the_slider_means_what_it_shows(browser, served):
+    """Also from an epsilon that is none of the slider's usual ones."""
+    tab = served.open(browser)
+    planned(tab, served)
+    chosen(tab, served)
+    for _ in range(3):
+        tab.focus("#budget-")
+        tab.keyboard.press("ArrowRight")
+        shown = float(tab.input_value("#entry-privacy_2e_epsilon"))
+        assert shown > 4 and float(tab.get_attribute("#budget-", "aria-valuetext")) == shown
+        served.until(lambda plan, shown=shown: plan["privacy"]["epsilon"] == shown)
+        tab.wait_for_timeout(700)  # two looks at what has changed
+        assert float(tab.input_value("#entry-privacy_2e_epsilon")) == shown
+
+
+def test_a_field_shows_the_last_answer(browser, served):
+    tab = served.open(browser)
+    planned(tab, served)
+    go(tab, "release")
+    for folder in ("first", "second"):
+        tab.fill("#entry-release_2e_folder", folder)
+        tab.keyboard.press("Enter") if folder == "first" else tab.click("h1")
+        served.until(lambda plan, folder=folder: plan["release"]["folder"] == folder)
+        text = (served.folder / "plan.toml").read_text(encoding="utf-8")
+        edited = text.replace("Weekly", "Monthly")  # so that all questions are shown again
+        (served.folder / "plan.toml").write_text(edited, encoding="utf-8")
+        tab.wait_for_selector("#plan_text >> text=Monthly")
+        tab.wait_for_timeout(700)
+        assert tab.input_value("#entry-release_2e_folder") == folder
+        (served.folder / "plan.toml").write_text(text, encoding="utf-8")
+        tab.wait_for_selector("#plan_text >> text=Weekly")
+
+
+def test_a_file_that_is_no_plan_does_not_stop_the_page(browser, served):
+    tab = served.open(browser)
+    planned(tab, served)
+    text = (served.folder / "plan.toml").read_text(encoding="utf-8")
+    (served.folder / "plan.toml").write_bytes("title = 'Löhne'".encode("latin-1"))
+    tab.wait_for_timeout(1_000)
+    fill(tab, "other-", "privacy.epsilon")
+    tab.wait_for_selector("#fault-other-:not(:empty)")
+    (served.folder / "plan.toml").write_text(text, encoding="utf-8")
+    fill(tab, "other-", "privacy.epsilon = 3")
+    served.until(lambda plan: plan["privacy"].get("epsilon") == 3)
+    fill(tab, "other-", "privacy.epsilon")
+    tab.wait_for_selector("#fault-other- >> text=section.entry = value")
+    assert served.plan["privacy"]["epsilon"] == 3 and tab.is_hidden("#gone")
+
+
+def test_agreement_is_to_one_release(browser, served):
+    """Agreement in a second tab ends with the release of the first."""
+    first = served.open(browser)
+    planned(first, served)
+    chosen(first, served)
+    second = first.context.new_page()
+    second.set_default_timeout(WAIT)
+    second.goto(served.page)
+    ready(second)
+    for tab in (first, second):
+        go(tab, "release")
+        tab.check("#agree-spent")
+        tab.wait_for_selector("#do-release:enabled")
+    first.click("#do-release")
+    for tab in (first, second):
+        tab.wait_for_selector("text=The release is made")
+        tab.wait_for_selector("#do-release:disabled")
+        assert not tab.is_checked("#agree-spent")
+
+
 def test_two_tabs_show_the_same_plan(browser, served):
     first = served.open(browser)
     planned(first, served)
@@ -289,13 +370,13 @@ def test_two_tabs_show_the_same_plan(browser, served):
     second.goto(served.page)
     ready(second)
     go(second, "outcomes")
-    fill(second, "fact-0_3a_round", "10")
+    fill(second, "fact-round_3a_income", "10")
     served.until(lambda plan: plan["outcomes"]["income"].get("round") == 10)
     go(first, "outcomes")
-    first.wait_for_function("document.getElementById('fact-0_3a_round').value === '10'")
-    fill(first, "fact-0_3a_bounds_2", "30000")
+    first.wait_for_function("document.getElementById('fact-round_3a_income').value === '10'")
+    fill(first, "fact-bounds_3a_income_2", "30000")
     served.until(lambda plan: plan["outcomes"]["income"] == {"bounds": [0, 30_000], "round": 10})
-    second.wait_for_function("document.getElementById('fact-0_3a_bounds_2').value === '30000'")
+    second.wait_for_function("document.getElementById('fact-bounds_3a_income_2').value === '30000'")
 
 
 def test_the_token_works_once_and_for_one_browser(browser, served):

@@ -3,6 +3,7 @@
 import re
 import time
 import tomllib
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from surveysynth.app.lacking import on_this_page
 from surveysynth.app.number_text import number_in
 from surveysynth.app.page import ENTRIES, STEPS
 from surveysynth.app.project import Project, totals_in
+from surveysynth.app.steps import budget, file, release
 from surveysynth.app.steps.file import USES
 from surveysynth.app.steps.outcomes import changed_facts
 from surveysynth.app.work import Work
@@ -146,7 +148,7 @@ def test_a_file_that_was_edited_elsewhere_is_read_again(project):
     project.path.write_text(text, encoding="utf-8")
     project.set(ME, title="Incomes")
     assert saved(project)["privacy"]["epsilon"] == 1 and saved(project)["release"]["title"] == "Incomes"
-    assert project.changed_by is None  # all tabs show their questions again
+    assert project.changed_by[-2:] == [None, ME]  # all tabs show their questions again
 
 
 def test_a_column_that_gets_a_role_in_the_design_is_no_outcome(project):
@@ -243,7 +245,7 @@ def test_any_other_entry_can_be_set_and_removed(project):
 
 def test_public_totals_are_read_from_lines(project):
     answered(project)
-    assert project.levels_with_totals(10) == {"region": ["north", "south"], "sex": ["f", "m"]}
+    assert project.levels_of_public(10) == {"region": ["north", "south"], "sex": ["f", "m"]}
     project.set_totals(ME, "sex", "f = 2 100\nm = 1,900\n")
     assert saved(project)["privacy"]["population_totals"] == {"sex": {"f": 2_100, "m": 1_900}}
     project.set_totals(ME, "sex", "f = \nm = ")
@@ -347,7 +349,7 @@ def test_forecasts_come_from_public_facts_alone(project, monkeypatch):
 def test_what_is_compared_is_what_was_released(project):
     answered(project)
     project.use(ME, "tenure", "out")
-    work = Work()
+    work = Work(project.path)
     work.release(project.plan, overwrite=False)
     finished(work)
     assert not work.faults, work.faults
@@ -358,7 +360,7 @@ def test_what_is_compared_is_what_was_released(project):
     finished(work)
     assert work.found["compare"].cells["holds"].dropna().mean() > 0.8  # with the file that was released
     frame.assign(income=frame["income"] * 2).to_csv("survey.csv", index=False)
-    work.dossier(project.path)
+    work.dossier()
     finished(work)
     assert "changed since the release" in work.faults["dossier"]
     work.release(project.plan, overwrite=False)  # refused: the folder is taken
@@ -450,19 +452,21 @@ def test_public_totals_that_do_not_add_up_are_refused_where_they_are_written(pro
 def test_a_check_finds_what_would_stop_the_release(project):
     answered(project)
     project.declare(ME, "tenure", {"levels": ["own", "tenant"]})
-    work = Work()
+    work = Work(project.path)
     work.check(project.plan)
     finished(work)
-    assert "tenure" in work.fault("check", project.text)
+    assert "tenure" in work.faults["check"] and work.checked == project.settings
+    english = words.Words("en")
+    assert "tenure" in str(release._check(project, work, english))
     project.set(ME, title="Another")
-    assert work.fault("check", project.text) == ""  # the fault was of an earlier plan
+    assert "tenure" not in str(release._check(project, work, english))  # the fault was of an earlier plan
 
 
 def test_a_release_in_the_folder_is_taken_up_again(project):
     answered(project)
     project.use(ME, "tenure", "out")
     project.plan.write(project.plan.release(), project.plan.place())
-    work = Work()
+    work = Work(project.path)
     work.adopt(project.plan)
     finished(work)
     work.compare()
@@ -474,3 +478,165 @@ def test_messages_name_the_questions_of_the_page():
     english = words.Words("en")
     text = on_this_page("declare missing = 'category' in [outcomes.income]; --overwrite replaces a release", english)
     assert text == "declare 'Missing values are an answer of their own'; 'Replace the release that is in the folder'"
+
+
+def test_what_is_released_is_the_file_as_it_is_now(project):
+    answered(project)
+    project.use(ME, "tenure", "out")
+    pd.read_csv("survey.csv").assign(region="north").to_csv("survey.csv", index=False)
+    work = Work(project.path)
+    work.release(project.plan, overwrite=False)
+    work.wait()
+    assert work.doing == "" and work.faults == {}
+    assert {*ss.read_release("survey-release").datasets[0].column("region")} == {"north"}
+
+
+def test_a_plan_that_changes_between_agreement_and_release_is_not_released(project):
+    answered(project)
+    agreed = project.plan
+    project.set(ME, epsilon=1.0)
+    work = Work(project.path)
+    work.release(agreed, overwrite=False)
+    work.wait()
+    assert "changed meanwhile" in work.faults["release"] and not (project.path.parent / "survey-release").exists()
+
+
+@pytest.mark.slow
+def test_a_dossier_has_the_plan_of_its_release_alone(project):
+    """A comment does not make it another plan; the plan of another release is not enclosed."""
+    answered(project)
+    project.use(ME, "tenure", "out")
+    work = Work(project.path)
+    work.release(project.plan, overwrite=False)
+    work.wait()
+    project.path.write_text("# ours\n" + project.path.read_text(encoding="utf-8"), encoding="utf-8")
+    work.dossier()
+    work.wait()
+    assert work.faults == {} and "plan.toml" in (work.found["dossier"] / "dossier.html").read_text(encoding="utf-8")
+    project.set(ME, epsilon=0.5)
+    work.adopt(project.plan)
+    work.wait()
+    assert "dossier" not in work.found  # it was of the release that the page made
+    work.dossier()
+    work.wait()
+    assert "plan.toml" not in (work.found["dossier"] / "dossier.html").read_text(encoding="utf-8")
+
+
+def test_the_page_lists_what_a_formula_with_a_dot_publishes(project):
+    answered(project)
+    project.use(ME, "tenure", "out")
+    text = re.sub('(?m)^formula = "[^"]*"', 'formula = "income ~ ."', project.path.read_text(encoding="utf-8"))
+    text = text.replace("[edits]", "[edits]\nderive = {net = 'income * 0.8'}")
+    project.path.write_text(text, encoding="utf-8")
+    again = Project(project.path)
+    said = next(line for line in str(again.plan.check()).splitlines() if "record by record as they are" in line)
+    assert "region, sex, stratum" in said and again.predictors == ["region", "sex", "stratum"]
+    shown = str(file._published(again, words.Words("en")))
+    assert "region, sex, stratum" in shown and "income, wt, net" in shown
+
+
+def test_a_column_that_no_formula_has_is_not_listed_as_published(project):
+    answered(project)
+    for outcome in ("income", "tenure"):
+        project.leave_out(ME, outcome, frozenset({"sex"}))
+    assert project.predictors == ["region"]
+    assert "sex" not in str(file._published(project, words.Words("en")))
+
+
+def test_without_a_choice_the_page_foretells_the_tables_that_are_published(project):
+    answered(project)
+    project.use(ME, "tenure", "out")
+    project.set(ME, by=None)
+    assert project.by == ["region", "sex"]
+    assert {"region", "sex"} <= {*project.plan.check().expected}
+    made = project.plan.release(seed=1)
+    assert made.table_predictors() == project.by
+    expected = next(forecast_module._rehearsed(project.plan, 4.0)).cells
+    published = made.tables(project.by)
+    assert {"region", "sex"} <= {*expected} and len(expected) == len(published) - 1  # all are known
+
+
+def test_a_plan_that_is_no_text_or_is_gone_does_not_stop_the_page(project):
+    answered(project)
+    before = project.text
+    project.path.write_bytes("title = 'Löhne'".encode("latin-1"))
+    with pytest.raises(ss.InputError):
+        project.read_again()
+    assert project.text == before
+    project.path.unlink()
+    project.read_again()
+    project.set(ME, title="Incomes")
+    assert saved(project)["release"]["title"] == "Incomes" and saved(project)["privacy"]["epsilon"] == 4
+
+
+def test_a_plan_of_a_file_that_is_not_there_changes_nothing(project):
+    answered(project)
+    settings, columns = project.settings, project.columns
+    project.path.write_text("[survey]\nfile = 'nowhere.csv'\n", encoding="utf-8")
+    for _ in range(2):
+        with pytest.raises(ss.InputError, match="nowhere"):
+            project.read_again()
+    assert project.settings == settings and project.columns == columns
+
+
+def test_a_plan_that_somebody_made_meanwhile_is_read(project):
+    answered(project)
+    late = Project(project.path.with_name("late.toml"))
+    late.path.write_text(project.path.read_text(encoding="utf-8"), encoding="utf-8")
+    late.set(ME, title="Incomes")
+    assert late.settings.privacy.epsilon == 4 and late.changed_by == [None, ME]
+
+
+def test_a_refused_answer_keeps_what_was_edited_elsewhere(project):
+    answered(project)
+    version = project.version
+    text = project.path.read_text(encoding="utf-8").replace("epsilon = 4 ", "epsilon = 1 ")
+    project.path.write_text(text, encoding="utf-8")
+    with pytest.raises(ss.InputError):
+        project.set(ME, epsilon=-3.0)
+    assert project.settings.privacy.epsilon == 1 and project.version == version + 1
+
+
+def test_bounds_of_all_outcomes_stay_when_the_weights_change(project):
+    answered(project)
+    project.use(ME, "tenure", "out")
+    text = re.sub(r"\[outcomes\.income\]\n.*\n", "", project.path.read_text(encoding="utf-8"))
+    project.path.write_text(text.replace("[privacy]", "[privacy]\nbounds = [0, 20000]"), encoding="utf-8")
+    again = Project(project.path)
+    again.set(ME, weights=None)
+    again.set(ME, unweighted=True)
+    assert again.declared("income") == {"bounds": (0, 20_000)}
+
+
+def test_a_file_cannot_be_taken_away(project):
+    answered(project)
+    with pytest.raises(ss.InputError, match="confidential file"):
+        project.set_any(ME, "survey.file", "")
+    assert project.settings.survey.file == "survey.csv"
+
+
+def test_a_ledger_without_the_survey_can_be_begun_on_the_page(project):
+    answered(project)
+    ss.Ledger("budget.jsonl", "another survey", create=True)
+    project.set(ME, ledger="budget.jsonl", survey="incomes")
+    shown = str(release._ledger(project, words.Words("en")))
+    assert "no survey" in shown and 'data-send="create"' in shown and "create=True" not in shown
+    project.create_ledger(ME)
+    assert "create" not in str(release._ledger(project, words.Words("en")))
+
+
+def test_counts_are_drawn_once_and_always(project):
+    """They are of the first outcome that has them, and are not counted again with each outcome."""
+    answered(project)
+    rows = pd.DataFrame({
+        "outcome": ["tenure", "income", "income", "pay", "pay"], "statistic": ["proportion", *["count", "mean"] * 2],
+        "category": ["own", *[np.nan] * 4], "sex": "f", "ratio": 1.5, "cv": [0.1, 0.2, 0.3, 0.2, 0.3],
+    })  # fmt: skip
+    shown = str(budget._cells(rows, project, words.Words("en")))
+    assert shown.count("<caption>") == 4 and "of 4 estimates" in shown
+
+
+def test_savings_that_are_being_added_are_not_shown_yet():
+    forecast = Forecast()
+    forecast._without, forecast._savings, forecast._at = [SimpleNamespace(cells=pd.DataFrame())], {"region": []}, 4.0
+    assert forecast.savings(4.0) == {}

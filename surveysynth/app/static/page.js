@@ -9,11 +9,16 @@ function answerOf(element) {
       : group.map((each) => each.value);
   }
   if (element.type === "checkbox") return element.checked;
-  if (element.type === "range") return Number(element.value);
+  if (element.type === "range") return valueOf(element);
   return element.value;
 }
 
+function valueOf(slider) {
+  return slider.dataset.values.split(" ")[Number(slider.value)];
+}
+
 function send(element, value) {
+  element.dataset.sent = element.value;
   Shiny.setInputValue(element.dataset.send, { key: element.dataset.key, value: value }, { priority: "event" });
 }
 
@@ -25,7 +30,7 @@ document.addEventListener("change", (event) => {
 
 document.addEventListener("input", (event) => {
   if (event.target.type === "range" && event.target.dataset.send) {
-    const value = event.target.dataset.values.split(" ")[Number(event.target.value)];
+    const value = valueOf(event.target);
     event.target.setAttribute("aria-valuetext", value);
     document.getElementById(event.target.dataset.shows).value = value;
     send(event.target, answerOf(event.target));
@@ -69,13 +74,14 @@ $(document).on("shiny:connected", () => {
 
 $(document).on("shiny:disconnected", () => { document.getElementById("gone").hidden = false; });
 
-// a part of the page that is drawn anew leaves the keyboard where it was
+// a part of the page that is drawn anew leaves the keyboard where it was, and text that was not sent yet
 let focused = null, written = null;
 $(document).on("shiny:value", () => {
   const element = document.activeElement;
   if (!element || !element.id) return;
   focused = element.id;
-  written = "defaultValue" in element && element.value !== element.defaultValue ? element.value : null;
+  const unsent = "defaultValue" in element && ![element.defaultValue, element.dataset.sent].includes(element.value);
+  written = unsent ? element.value : null;
 });
 $(document).on("shiny:bound", () => {
   if (!focused || document.activeElement !== document.body) return;
@@ -83,4 +89,7 @@ $(document).on("shiny:bound", () => {
   if (!element) return;
   element.focus();
   if (written !== null && ["text", "textarea"].includes(element.type)) element.value = written;
+  focused = written = null;
 });
+for (const kind of ["pointerdown", "keydown"])
+  document.addEventListener(kind, () => { focused = written = null; }, true);

@@ -12,6 +12,7 @@ from htmltools import HTML, Tag, TagList, tags
 from shiny import reactive, render, ui
 
 from ...errors import InputError
+from ...estimation.tables import TOTAL
 from ...plan.expected_errors import WORTH_LITTLE
 from ...plan.strict import epsilon_before, is_strict
 from ...publication.footnotes import most_guessed
@@ -113,11 +114,8 @@ def serve(tab: Tab) -> None:
     @reactive.effect
     @reactive.event(input.budget)
     def _() -> None:
-        values = _budgets(project.settings.privacy.epsilon)
-        at = int(input.budget()["value"])
-        if 0 <= at < len(values):
-            place, first = place_of("entry", "privacy.epsilon"), project.settings.privacy.epsilon is None
-            tab.change(place, lambda me: project.set(me, epsilon=values[at]), again=first)
+        place, first = place_of("entry", "privacy.epsilon"), project.settings.privacy.epsilon is None
+        tab.change(place, lambda me: project.set(me, epsilon=number_in(str(input.budget()["value"]))), again=first)
 
     @reactive.effect
     @reactive.event(input.importance)
@@ -143,7 +141,7 @@ def _unforeseen(project: Project, words: Words) -> Tag | None:
     if project.plan is None:
         return tags.p(words("plan.none"), class_="note")
     if not is_strict(project.settings):
-        return tags.p(words("budget.strict"), class_="note")
+        return tags.p(words("budget.strict", file=project.path.name), class_="note")
     lacking = {entry: what for entry, what in project.plan.lacking.items() if entry != "privacy.epsilon"}
     listed = tags.div(tags.p(words("budget.lacking")), lacking_list(lacking, words), class_="note")
     return listed if lacking else None
@@ -203,13 +201,13 @@ def _cells(errors: pd.DataFrame, project: Project, words: Words) -> TagList:
     limit = project.settings.tables.cv_limit or USUAL
     by = [str(c) for c in errors if c not in ("outcome", "statistic", "category", "ratio", "cv")]
     kinds = [str(c) for c in ("outcome", "statistic") if c in errors]
+    if "outcome" in errors:  # counts are the same for all outcomes
+        errors = errors[(errors["statistic"] != "count") | ~errors.duplicated([*by, "statistic"])]
     above, worthless = int((errors["cv"] > limit).sum()), int((errors["ratio"] > WORTH_LITTLE).sum())
     line = f"{100 * limit:g}%"
     summary = words("cells.summary", cells=len(errors), above=above, limit=line, worthless=worthless,
                     times=f"{WORTH_LITTLE:g}")  # fmt: skip
     most, blocks = max(min(float(errors["cv"].max()), 1.0), 1.25 * limit), []
-    if "outcome" in errors:  # counts are those of one outcome, for all
-        errors = errors[(errors["statistic"] != "count") | (errors["outcome"] == errors["outcome"].iloc[0])]
     for names, rows in errors.head(MOST).groupby(kinds, sort=False):
         *outcome, statistic = names
         of = f": {outcome[0]}" if outcome and statistic != "count" else ""
@@ -227,7 +225,8 @@ def _block(
     """Return an HTML table with a bar for each cell of one statistic.  Bars are cut off at the value ``most``."""
     categories, made = "category" in rows and rows["category"].notna().any(), []
     for row in rows.to_dict("records"):
-        names = [str(row[c]) for c in by] + ([str(row["category"])] if categories else [])
+        names = [words("cells.all") if row[c] == TOTAL else str(row[c]) for c in by]
+        names += [str(row["category"])] if categories else []
         own, cv = row["cv"] / row["ratio"] if row["ratio"] else math.nan, row["cv"]
         mark = words("cells.above") if cv > limit else ""
         text = words("cells.known") if math.isnan(own) else words("cells.row", cv=f"{cv:.1%}", own=f"{own:.1%}")
@@ -286,7 +285,7 @@ def _savings(savings: Mapping[str, Mapping[str, tuple[float, float, bool]]], wor
 
 def _totals(project: Project, words: Words) -> Tag | None:
     """Return the questions on public totals of the levels of predictors, or None without such levels."""
-    levels = project.levels_with_totals(MOST_LEVELS)
+    levels = project.levels_of_public(MOST_LEVELS)
     if not levels:
         return None
     given = project.settings.privacy.population_totals or {}

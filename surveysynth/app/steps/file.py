@@ -103,14 +103,14 @@ def _row(column: str, project: Project, words: Words) -> Tag:
     if role == "weight":
         cell = TagList(words("role.weight"))
     elif project.fixed:
-        cell = TagList(words("role.design" if role and chosen == "out" else f"use.{chosen}"))
+        cell = TagList(words(f"role.{role}" if role and chosen == "out" else f"use.{chosen}"))
     else:
         number = column in project.codes or project.is_number(column)
         unfit = {"synthesized"} if role else set()
         unfit |= set() if number else {"codes"}
         named = {use: words(f"use.{use}") for use in USES if use not in unfit}
         named |= {"public": words("use.amount")} if number else {}
-        named |= {"out": words("role.design")} if role else {}
+        named |= {"out": words(f"role.{role}")} if role else {}
         place = place_of("use", column)
         cell = TagList(
             choice(named, chosen, send="use", key=column, help="", place=place, label=column), fault_place(place)
@@ -122,9 +122,12 @@ def _row(column: str, project: Project, words: Words) -> Tag:
 def _published(project: Project, words: Words) -> Tag:
     """Return an HTML list of the columns that are published as they are, relabelled, synthesized, or left out."""
     weight = project.settings.survey.weights or project.settings.survey.probs
-    design = [c for c in project.columns if project.role(c) == "design" and c not in project.public]
-    synthetic = [*project.outcomes, *([weight] if weight and project.settings.model.weight is None else [])]
-    as_is = [*project.public, *([weight] if weight and project.settings.model.weight else [])]
+    drawn, predictors = project.settings.model.weight is None, project.predictors
+    design, sizes = (
+        [c for c in project.columns if project.role(c) == role and c not in predictors] for role in ("design", "fpc")
+    )
+    synthetic = [*project.outcomes, *([weight] if weight and drawn else []), *(project.settings.edits.derive or ())]
+    as_is = [*predictors, *sizes, *([weight] if weight and not drawn else [])]
     rest = len({*project.columns} - {*as_is, *design, *synthetic})
     listed = {"as_is": as_is, "recoded": design, "synthetic": synthetic}
     items = [

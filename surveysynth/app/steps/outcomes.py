@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from htmltools import Tag, TagList, tags
@@ -17,7 +16,6 @@ from ..words import Words
 
 FACTS = "bounds", "zeros", "missing", "whole", "round", "levels", "kind"
 OF_BOTH = "missing", "applies", "elsewhere"  # facts that numbers and categories have
-AS_KEY = re.compile(r"(\d+):(\w+)")  # the outcome's place in the sequence, and the fact that is asked for
 
 
 def panel(words: Words) -> Tag:
@@ -35,13 +33,13 @@ def serve(tab: Tab) -> None:
         tab.shown()
         if not project.outcomes:
             return tags.p(words("outcomes.none"), class_="note")
-        return TagList(*(_card(i, name, kinds, project, words) for i, name in enumerate(project.outcomes)))
+        return TagList(*(_card(name, kinds, project, words) for name in project.outcomes))
 
     @reactive.effect
     @reactive.event(input.fact)
     def _() -> None:
-        outcome, fact = _asked(input.fact()["key"], project)
-        if fact not in FACTS:
+        fact, _, outcome = input.fact()["key"].partition(":")
+        if fact not in FACTS or outcome not in project.outcomes:
             return
         value, place = input.fact()["value"], place_of("fact", input.fact()["key"])
 
@@ -59,18 +57,12 @@ def serve(tab: Tab) -> None:
     @reactive.effect
     @reactive.event(input.depends)
     def _() -> None:
-        outcome, _ = _asked(input.depends()["key"], project)
-        if not outcome:
+        outcome = input.depends()["key"]
+        if outcome not in project.outcomes:
             return
         left_out = frozenset(project.before(outcome)) - {*input.depends()["value"]}
-        place = place_of("depends", input.depends()["key"])
+        place = place_of("depends", outcome)
         tab.change(place, lambda me: project.leave_out(me, outcome, left_out))
-
-
-def _asked(key: str, project: Project) -> tuple[str, str]:
-    match = AS_KEY.fullmatch(key)
-    known = match is not None and int(match[1]) < len(project.outcomes)
-    return (project.outcomes[int(match[1])], match[2]) if match and known else ("", "")
 
 
 def changed_facts(declared: dict[str, Any], fact: str, value: Any) -> dict[str, Any]:
@@ -89,22 +81,23 @@ def changed_facts(declared: dict[str, Any], fact: str, value: Any) -> dict[str, 
     return declared | {fact: value or None}
 
 
-def _card(i: int, outcome: str, kinds: dict[str, str], project: Project, words: Words) -> Tag:
+def _card(outcome: str, kinds: dict[str, str], project: Project, words: Words) -> Tag:
     """Return the HTML of the questions on one outcome."""
     facts = project.declared(outcome)
     kind = _kind(outcome, facts, kinds, project)
     named = {each: words(f"kind.{each}") for each in ("number", "category")}
-    place = place_of("fact", f"{i}:kind")
+    key = f"kind:{outcome}"
+    place = place_of("fact", key)
     label = words("fact.kind")
     of_kind = tags.div(
-        tags.label(label, {"for": place}), choice(named, kind, send="fact", key=f"{i}:kind", help="", place=place),
+        tags.label(label, {"for": place}), choice(named, kind, send="fact", key=key, help="", place=place),
         fault_place(place), class_="question",
     )  # fmt: skip
-    asked = _number(i, facts, words) if kind == "number" else _category(i, facts, words)
-    missing = check(words("fact.missing"), "missing" in facts, **_question(i, "missing", words))
+    asked = _number(outcome, facts, words) if kind == "number" else _category(outcome, facts, words)
+    missing = check(words("fact.missing"), "missing" in facts, **_question(outcome, "missing", words))
     return tags.article(
         tags.h3(project.called(outcome)), of_kind, tags.div(*asked, missing, class_="grid"),
-        _depends(i, outcome, project, words), class_="card",
+        _depends(outcome, project, words), class_="card",
     )  # fmt: skip
 
 
@@ -114,31 +107,31 @@ def _kind(outcome: str, facts: dict[str, Any], kinds: dict[str, str], project: P
     return kinds.get(outcome) or ("number" if project.is_number(outcome) else "category")
 
 
-def _number(i: int, facts: dict[str, Any], words: Words) -> list[Tag]:
+def _number(outcome: str, facts: dict[str, Any], words: Words) -> list[Tag]:
     return [
         pair(words("fact.bounds"), facts.get("bounds"), words("fact.low"), words("fact.high"),
-             **_question(i, "bounds", words)),
-        number(words("fact.round"), facts.get("round"), **_question(i, "round", words)),
-        check(words("fact.zeros"), facts.get("zeros", False), **_question(i, "zeros", words)),
-        check(words("fact.whole"), facts.get("whole", False), **_question(i, "whole", words)),
+             **_question(outcome, "bounds", words)),
+        number(words("fact.round"), facts.get("round"), **_question(outcome, "round", words)),
+        check(words("fact.zeros"), facts.get("zeros", False), **_question(outcome, "zeros", words)),
+        check(words("fact.whole"), facts.get("whole", False), **_question(outcome, "whole", words)),
     ]  # fmt: skip
 
 
-def _category(i: int, facts: dict[str, Any], words: Words) -> list[Tag]:
-    return [lines(words("fact.levels"), facts.get("levels", ()), **_question(i, "levels", words))]
+def _category(outcome: str, facts: dict[str, Any], words: Words) -> list[Tag]:
+    return [lines(words("fact.levels"), facts.get("levels", ()), **_question(outcome, "levels", words))]
 
 
-def _question(i: int, fact: str, words: Words) -> dict[str, Any]:
-    return {"send": "fact", "key": f"{i}:{fact}", "help": words(f"help.{fact}")}
+def _question(outcome: str, fact: str, words: Words) -> dict[str, Any]:
+    return {"send": "fact", "key": f"{fact}:{outcome}", "help": words(f"help.{fact}")}
 
 
-def _depends(i: int, outcome: str, project: Project, words: Words) -> Tag:
+def _depends(outcome: str, project: Project, words: Words) -> Tag:
     """Return the question on which columns an outcome depends, or a note if the page cannot change the formulas."""
     if project.fixed:
         return tags.p(words("fixed"), class_="help")
     may = project.before(outcome)
     used = [column for column in may if column not in project.unused.get(outcome, frozenset())]
     return checks(
-        words("depends.title"), {c: project.called(c) for c in may}, used, send="depends", key=f"{i}:columns",
+        words("depends.title"), {c: project.called(c) for c in may}, used, send="depends", key=outcome,
         help=words("depends.help") if may else words("depends.none"),
     )  # fmt: skip

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Sequence
 
 from htmltools import Tag, TagList, tags
 from shiny import reactive, render, ui
 
-from ...errors import InputError, SurveySynthError
-from ...plan.words_of_plans import in_words_of_plans
+from ...errors import SurveySynthError
+from ...privacy.accounting.ledger import HOW_TO_BEGIN
 from ..controls import Entry, button, check, fault_place, place_of
 from ..lacking import lacking_list, on_this_page
 from ..project import Project
 from ..tab import Tab
 from ..words import Words
-from ..work import CHECK, COMPARE, DOSSIER, RELEASE, Made, Work
+from ..work import ADOPT, CHECK, COMPARE, DOSSIER, RELEASE, Made, Work, without_values
 
 ENTRIES = (
     Entry("release.folder"), Entry("release.m", "number"), Entry("privacy.ledger"), Entry("privacy.survey"),
     Entry("privacy.cap", "number"),
 )  # fmt: skip
-ADOPT = "adopt"  # take the release that is in the folder
 TABLES = "tables.xlsx", "tables.html", "tables.csv"
 
 
@@ -36,19 +35,19 @@ def panel(words: Words) -> Tag:
 def serve(tab: Tab) -> None:
     """Fill in the outputs of step 5 in a browser tab, and handle the answers."""
     project, words, input, work = tab.project, tab.words, tab.input, tab.work
-    agreed: reactive.Value[dict[str, str]] = reactive.Value({})  # the plan's text that was agreed to, by question
-    planned = reactive.Value(project.text)
+    agreed: reactive.Value[dict[str, object]] = reactive.Value({})  # what was agreed to, by question
+    planned = reactive.Value((project.text, work.releases))  # the plan that is shown; an agreement is for one release
 
     @reactive.effect
     def _planned() -> None:
         """Ask again for agreement to the plan when it was changed in any tab."""
         tab.changed()
         with reactive.isolate():
-            if planned() != project.text:
-                planned.set(project.text)
+            if planned() != (project.text, work.releases):
+                planned.set((project.text, work.releases))
 
     def agrees(question: str) -> bool:
-        return agreed().get(question) == project.text
+        return agreed().get(question) == (project.text, work.releases)
 
     @render.ui
     def release_entries() -> Tag:
@@ -105,9 +104,7 @@ def serve(tab: Tab) -> None:
     @reactive.event(input.agree)
     def _() -> None:
         question, yes = input.agree()["key"], bool(input.agree()["value"])
-        with suppress(InputError):  # the file beside the page may have been edited
-            project.read_again()
-        agreed.set(agreed() | {question: project.text if yes else ""})
+        agreed.set(agreed() | {question: planned() if yes else None})
 
     @reactive.effect
     @reactive.event(input.create)
@@ -128,14 +125,12 @@ def serve(tab: Tab) -> None:
             work.check(plan)
         elif what == RELEASE and agrees("spent"):
             work.release(plan, overwrite=agrees("overwrite"))
-            agreed.set({})
-            tab.show_again()  # the agreement was for one release
         elif what == ADOPT:
             work.adopt(plan)
         elif what == COMPARE and RELEASE in work.found:
             work.compare()
         elif what == DOSSIER and RELEASE in work.found:
-            work.dossier(project.path)
+            work.dossier()
 
 
 def _ledger(project: Project, words: Words) -> Tag | None:
@@ -143,12 +138,15 @@ def _ledger(project: Project, words: Words) -> Tag | None:
     privacy = project.settings.privacy
     if project.plan is None or privacy.ledger is None or privacy.survey is None:
         return None
+    offer = tags.div(button(words("ledger.create"), send="create"), fault_place(place_of("create", "")))
     if not (project.path.parent / privacy.ledger).exists():
-        return tags.div(button(words("ledger.create"), send="create"), fault_place(place_of("create", "")))
+        return offer
     try:
         return tags.pre(str(project.plan.ledger), lang="en")
     except SurveySynthError as error:
-        return tags.p(in_words_of_plans(str(error)), class_="fault", role="alert", lang="en")
+        text, lacks, _ = str(error).partition(HOW_TO_BEGIN)
+        fault = tags.p(text if lacks else without_values(error), class_="fault", role="alert", lang="en")
+        return tags.div(fault, offer if lacks else None)
 
 
 def _agreement(project: Project, words: Words) -> TagList | None:
@@ -172,9 +170,10 @@ def _check(project: Project, work: Work, words: Words) -> TagList:
     """Return a button that checks the plan, and the warnings or the error of the last check of this plan."""
     offer = button(words("check.button"), send="do", key=CHECK, disabled=bool(work.doing) or project.plan is None)
     shown: list[Tag] = [tags.h3(words("check.title")), tags.p(words("check.help"), class_="help"), tags.p(offer)]
-    if fault := work.fault(CHECK, project.text):
-        shown.append(_confidential_fault(fault, words))
-    elif CHECK in work.found and work.of[CHECK] == project.text:
+    current = work.checked == project.settings
+    if CHECK in work.faults and current:
+        shown.append(_confidential_fault(work.faults[CHECK], words))
+    elif CHECK in work.found and current:
         preview = work.found[CHECK]
         warnings = [tags.li(on_this_page(each, words), lang="en") for each in preview.warnings]
         listed = warnings or [tags.li(words("check.none"))]
@@ -192,14 +191,19 @@ def _confidential_fault(text: str, words: Words) -> Tag:
     )  # fmt: skip
 
 
+def _internal(texts: Sequence[str], words: Words) -> Tag | None:
+    """Return messages for the agency alone, marked as confidential."""
+    lines = [tags.p(text, lang="en") for text in texts]
+    return tags.div(tags.p(tags.strong(words("confidential"))), *lines, class_="confidential") if texts else None
+
+
 def _details(words: Words, text: str) -> Tag:
     return tags.details(tags.summary(words("check.all")), tags.pre(text, lang="en"))
 
 
 def _made(project: Project, work: Work, words: Words) -> Tag | None:
     """Return the privacy report of the release, its folders and its tables, as HTML."""
-    text = work.fault(RELEASE, project.text)
-    fault = _confidential_fault(text, words) if text else None
+    fault = _confidential_fault(work.faults[RELEASE], words) if RELEASE in work.faults else None
     if RELEASE not in work.found:
         plan = project.plan
         there = plan is not None and (plan.place() / "public" / "manifest.json").exists()
@@ -210,6 +214,7 @@ def _made(project: Project, work: Work, words: Words) -> Tag | None:
     tables = [name for name in TABLES if (place / "public" / name).exists()]
     return tags.div(
         fault, tags.h3(words("made.title")), tags.pre(made.privacy, lang="en"),
+        _internal(made.internal, words),
         tags.ul(
             tags.li(words("made.public"), " ", tags.code(str(place / "public"))),
             tags.li(words("made.tables"), " ", tags.code(", ".join(tables))),

@@ -5,15 +5,12 @@ from __future__ import annotations
 from htmltools import Tag, tags
 from shiny import reactive, render, ui
 
-from ...choices import PRINTED
+from ...choices import PRINTED, STATISTICS
 from ...plan.preview import FEW
 from ..controls import Entry, checks, place_of
 from ..tab import Tab
 from ..words import Words
 
-STATISTICS = (
-    "count", "mean", "total", "quantile", "proportion", "variance", "gini", "quintile_share_ratio", "poverty_rate",
-)  # fmt: skip
 QUALITY = (
     Entry("tables.min_cell", "number"), Entry("tables.cv_limit", "percent"), Entry("tables.poverty_line", "number"),
 )
@@ -46,11 +43,10 @@ def serve(tab: Tab) -> None:
     @render.ui
     def tables_cells() -> Tag | None:
         tab.changed()
-        settings = project.settings
-        by = [name for name in settings.tables.by or () if name in project.public]
         if project.plan is None or not project.readable:
             return None
-        records = project.plan.public_facts(settings).cells(by)["records"]
+        by = [name for name in project.by if name in project.public]
+        records = project.plan.public_facts(project.settings).cells(by)["records"]
         few = int((records < FEW).sum())
         return tags.p(words("tables.cells", cells=len(records), few=few, least=FEW), class_="note")
 
