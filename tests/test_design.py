@@ -235,6 +235,15 @@ def test_numeric_refuses_in_words(name, says):
     assert says in refusal(frame(), weights="wt", read=lambda design: design.numeric(name))
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_truth_values_are_no_numbers_if_some_are_missing_either(known):
+    truth = pd.Series([True, False, None if not known else True, True, False, True], dtype=object)
+    for column in (truth, truth.astype("category")):
+        design = SurveyDesign(frame(age=column), weights="wt")
+        with pytest.raises(InputError, match="'age' is of type bool"):
+            design.numeric("age")
+
+
 def test_numeric_gives_floats_and_nan():
     design = SurveyDesign(frame(age=pd.array([1, 2, None, 4, 5, 6], dtype="Int64")), weights="wt")
     np.testing.assert_array_equal(design.numeric("age"), [1, 2, np.nan, 4, 5, 6])

@@ -31,7 +31,7 @@ def population():
 
 @pytest.fixture(scope="module")
 def done(population, tmp_path_factory):
-    """A small study, with all methods, and its folder."""
+    """The estimates of a small finished study, which has all methods, and its folder."""
     out = tmp_path_factory.mktemp("study") / "out"
     return repeated_sampling(population, out=out, **SMALL | WITH_LAPLACE), out
 

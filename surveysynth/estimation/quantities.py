@@ -1,4 +1,4 @@
-"""Quantities to estimate: a statistic of an outcome, with the values of the records."""
+"""Quantities to estimate.  Each is a statistic with the outcome values of the records from which it is computed."""
 
 from __future__ import annotations
 

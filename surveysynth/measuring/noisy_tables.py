@@ -110,7 +110,7 @@ class NoisyTable:
 
     @property
     def by_text(self) -> str:
-        """Names of the term and of the earlier variable whose levels or groups are the rows, as "sex x income"."""
+        """Names of the variables whose levels or groups define the rows of the table, as "sex x income"."""
         return " x ".join(filter(None, (self.by, self.earlier)))
 
     def first(self, cells: int) -> NoisyTable:
@@ -122,9 +122,10 @@ class NoisyTable:
 
     @property
     def adds(self) -> Floats:
-        """Contribution of a record to each column of :attr:`sums`, for each cell of the variable: (G, J).
+        """What a record adds to each column of :attr:`sums`, given the record's cell of the variable.
 
-        For a table of products, the factor of the earlier variable is left out.
+        The result is (G, J), for G cells and J columns.  For a table of products, the factor of the earlier variable is
+        left out.
         """
         indicators = one_hot(self.groups, self.counts.shape[1])
         return indicators if self.scores is None else indicators * self.scores[:, None] / SCORE_UNIT

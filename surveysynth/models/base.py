@@ -560,7 +560,7 @@ def _blocks(key: Codes, S: int) -> Iterator[Codes]:
 
 
 class Clustered(Synthesizer[R]):
-    """A synthesizer that has effects of the PSUs and strata that the predictors do not determine."""
+    """A synthesizer with effects for PSUs and strata, except for those that are functions of the predictors."""
 
 
 class Boundable(Synthesizer[R]):

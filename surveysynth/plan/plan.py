@@ -152,7 +152,7 @@ class Plan(PlanEntries):
         >>> plan = ss.Plan(design, "salary ~ field + gender", epsilon=8)
         >>> preview = plan.set(population_total=100_000, bounds=(10_000, 1_000_000)).check()
         >>> preview.expected.columns.tolist()
-        ['records', 'se_ratio']
+        ['field', 'gender', 'records', 'se_ratio']
         """
         self._refuse_unfinished()
         asked = self._checked(self.ledger, None)

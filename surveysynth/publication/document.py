@@ -25,7 +25,7 @@ IN_UNITS = ("mean", "total", "quantile")  # statistics in the unit of the outcom
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts about a release that printed tables state.
+    """The facts about a release that are stated in printed tables.
 
     Attributes
     ----------

@@ -504,7 +504,10 @@ def _sides(design: SurveyDesign, release: Release) -> tuple[_Side, list[_Side]]:
 
 
 def _distributions(numbers: Sequence[str], file: _Side, datasets: Sequence[_Side]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the tables ``distributions`` and ``curves`` of a :class:`Comparison`, for the columns ``numbers``."""
+    """Compare the distributions of the numeric columns ``numbers`` in the file and in the data sets of the release.
+
+    Return the tables ``distributions`` and ``curves`` of :class:`Comparison`.
+    """
     rows, curves = [], []
     for name in numbers:
         values = [side.frame[name].to_numpy(dtype=float) for side in (file, *datasets)]

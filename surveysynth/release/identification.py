@@ -419,7 +419,7 @@ def known_synthesized(synthetic: Files, known: list[str], named: list[str]) -> l
 
 
 def _weights(original: File, synthetic: Files) -> str | None:
-    """Return the name of the survey weight in the synthetic or original file, or None if neither file is a design."""
+    """Return the name of the survey weight in a release, or else in the original file; None if neither is a design."""
     design = synthetic.datasets[0] if isinstance(synthetic, Release) else original
     return design.weights_name if isinstance(design, SurveyDesign) else None
 

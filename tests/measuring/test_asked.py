@@ -183,6 +183,8 @@ def test_rules_that_cannot_hold_are_refused_before_anything_is_measured(settings
         ({"bounds": (0, 1), "applies": "a > 0", "elsewhere": "none"}, "elsewhere is 0"),
         ({"levels": ["a", "b"], "applies": "a > 0", "elsewhere": 0}, "a label"),
         ({"bounds": (0, 1), "applies": 3}, "condition on columns"),
+        ({"bounds": (0, 1e300)}, "within 1e.100: give the outcome in another unit"),
+        ({"bounds": (-1e200, 0)}, "within 1e.100"),
     ],
 )  # fmt: skip
 def test_schemas_that_contradict_themselves_are_refused(settings, said):

@@ -284,7 +284,7 @@ def _savings(savings: Mapping[str, Mapping[str, tuple[float, float, bool]]], wor
 
 
 def _totals(project: Project, words: Words) -> Tag | None:
-    """Return the questions on public totals of the levels of predictors, or None without such levels."""
+    """Return the HTML fields for the public totals of each predictor's levels, or None if no predictor has levels."""
     levels = project.levels_of_public(MOST_LEVELS)
     if not levels:
         return None

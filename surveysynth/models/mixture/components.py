@@ -69,7 +69,10 @@ class Between:
             return np.asarray(above + np.log1p(-np.exp(below - above)))
 
     def draw(self, row: Codes, k: Codes, rng: np.random.Generator) -> Floats:
-        """Draw a value (n,) for each record, from component ``k`` (n,) in predictor row ``row`` (n,)."""
+        """Draw a value for each record from its component ``k``, given its combination of predictors, number ``row``.
+
+        All three are (n,).
+        """
         mirrored, below, _ = (x[row, k] for x in self._ends)
         with np.errstate(divide="ignore"):
             logs = np.logaddexp(below, np.log(rng.random(row.size)) + self.log_mass[row, k])

@@ -237,12 +237,13 @@ def _compress(values: Floats, node: list[Floats]) -> tuple[tuple[Floats, ...], F
 def _integrated(
     a: Floats, mean: Floats, parent: Codes | None, within: Floats, tau_1: float, tau_2: list[Floats]
 ) -> Floats:
-    """Return cross products and log determinants with effects integrated out, for given variance ratios of effects.
+    """Integrate the effects of PSUs and strata out of the normal likelihood, for given variance ratios of the effects.
 
-    Each row of the result is for one tau_2, and has the lower triangle of the cross products G, by rows, before the log
-    determinant.  G is a sum of squares within and between groups, so no digits are lost by cancellation.  For each PSU,
-    ``a`` is the sum of alpha, ``mean`` the mean of predictors and residuals, and ``parent`` the stratum.  ``within``
-    are the cross products within PSUs.  ``tau_2`` has one array, or none if there are no strata.
+    Return cross products G of predictors and residuals, and log determinants of the covariance.  Each row of the result
+    is for one tau_2, and has the lower triangle of G, by rows, before the log determinant.  G is a sum of squares
+    within and between groups, so no digits are lost by cancellation.  For each PSU, ``a`` is the sum of alpha, ``mean``
+    the mean of predictors and residuals, and ``parent`` the stratum.  ``within`` are the cross products within PSUs.
+    ``tau_2`` has one array, or none if there are no strata.
     """
     row, column = np.tril_indices(len(within))
     q, log_det = a / (1 + a * tau_1), np.log1p(a * tau_1).sum()

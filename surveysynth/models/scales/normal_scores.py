@@ -198,7 +198,7 @@ class NormalScores:
         return cls(rounded.tolist(), np.round(share, 6).tolist(), source, scale)
 
     def forward(self, y: Floats) -> Floats:
-        """Compute the normal score of y.  The score is NaN where y is not defined on the base scale.
+        """Compute the normal score of y.  It is NaN where the base scale, as the logarithm, is not defined.
 
         Parameters
         ----------

@@ -106,7 +106,7 @@ class PseudoPosterior(PrivacyWeights):
 
     @property
     def corrects(self) -> bool:
-        """True if draws can be corrected: privacy weights must be the inverse map of Lipschitz bounds."""
+        """True if draws can be corrected: privacy weights are computed from Lipschitz bounds by the inverse map."""
         return self.by_risk
 
     def fit(
