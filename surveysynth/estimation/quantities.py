@@ -246,7 +246,7 @@ def _statistic(
     if statistic == "proportion":
         column = design.column(outcome)
         _refuse_missing(column.isna().to_numpy(), outcome, missing, inside)
-        code = pd.Categorical(column.astype(object), categories=levels).codes
+        code = pd.Index(levels, dtype=object).get_indexer(pd.Index(column, dtype=object))
         return [
             Quantity("proportion", outcome, np.where(code < 0, np.nan, (code == i).astype(np.float64)), category=text)
             for i, text in enumerate(map(category_text, levels))
