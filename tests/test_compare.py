@@ -371,7 +371,7 @@ def of_tenants() -> ss.Release:
     asked = "tenure == 'tenant'"
     return ss.synthesize(
         ss.SurveyDesign(_tenants(filled=False), weights="w"), ["pay ~ sex", "rent ~ sex + tenure", "kind ~ sex"],
-        epsilon=50, weight="public", public=["sex", "tenure"], seed=1, outcomes={
+        epsilon=50, m=4, weight="public", public=["sex", "tenure"], seed=1, outcomes={
             "pay": ss.Outcome(bounds=(0, 20_000)), "rent": ss.Outcome(bounds=(0, 10_000), applies=asked, elsewhere=0),
             "kind": ss.Outcome(levels=["flat", "house"], missing="category", applies=asked),
         },

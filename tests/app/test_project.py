@@ -59,6 +59,7 @@ def answered(project):
     project.set(ME, population_total=4_000.0)
     project.set(ME, epsilon=4.0)
     project.set(ME, by=["sex"])
+    project.set(ME, m=4)
     return project
 
 
@@ -543,6 +544,7 @@ def test_a_column_that_no_formula_has_is_not_listed_as_published(project):
     assert "sex" not in str(file._published(project, words.Words("en")))
 
 
+@pytest.mark.slow
 def test_without_a_choice_the_page_foretells_the_tables_that_are_published(project):
     answered(project)
     project.use(ME, "tenure", "out")

@@ -210,6 +210,7 @@ def test_a_rule_about_an_answer_that_is_not_there_holds():
         assert design.frame["income"].isna().mean() == pytest.approx(frame["income"].isna().mean(), abs=0.06)
 
 
+@pytest.mark.slow
 def test_standard_errors_with_rules_are_about_those_without():
     """Refits draw every outcome anew: were those of a data set kept, earlier ones would be bound by its later ones."""
     rng = np.random.default_rng(4)

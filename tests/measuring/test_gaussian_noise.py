@@ -107,6 +107,7 @@ def test_delta_may_stand_in_the_mechanism():
         measured(design, delta=0.1)
 
 
+@pytest.mark.slow
 def test_estimates_are_right_and_carry_the_noise():
     """Of thirty measurements of one file, estimates vary as their standard errors without sampling say, about."""
     design = people(1_500, seed=2)
