@@ -56,7 +56,7 @@ def _about_the_comparison(findings: list[str]) -> Iterator[str]:
     """Yield the first differences between release and file, and then how many more differences there are."""
     yield from (f"{text} (section 6)" for text in findings[:MOST_FINDINGS])
     if (more := len(findings) - MOST_FINDINGS) > 0:
-        yield f"{more} more differences exceed noise (section 6)"
+        yield f"further differences that exceed noise: {more} (section 6)"
 
 
 def released(case: Case) -> tuple[tuple[str, str], ...]:
