@@ -176,6 +176,20 @@ def chosen(tab, served, epsilon="4"):
     served.until(lambda plan: plan["privacy"].get("epsilon") == float(epsilon))
 
 
+def agreed(tab, served):
+    planned(tab, served)
+    chosen(tab, served)
+    go(tab, "release")
+    tab.check("#agree-spent")
+    tab.wait_for_selector("#do-release:enabled")
+
+
+def releasing(tab, served):
+    agreed(tab, served)
+    tab.click("#do-release")
+    tab.wait_for_selector("#release_progress p")
+
+
 def looked_at(tab, step, *, english=True):
     """Pictures of a step at two widths, after checks that hold on every page."""
     tab.mouse.move(0, 0)
@@ -255,12 +269,7 @@ def test_a_wrong_bound_is_refused_where_it_was_written(browser, served):
 
 def test_a_page_loaded_again_during_a_release(browser, served):
     tab = served.open(browser)
-    planned(tab, served)
-    chosen(tab, served)
-    go(tab, "release")
-    tab.check("#agree-spent")
-    tab.click("#do-release:enabled")
-    tab.wait_for_selector("#release_progress p")
+    releasing(tab, served)
     tab.reload()
     tab.wait_for_selector("nav [data-step=release][aria-current]")
     tab.wait_for_selector("text=The release is made")
@@ -269,11 +278,7 @@ def test_a_page_loaded_again_during_a_release(browser, served):
 
 def test_agreement_is_to_one_plan(browser, served):
     tab = served.open(browser)
-    planned(tab, served)
-    chosen(tab, served)
-    go(tab, "release")
-    tab.check("#agree-spent")
-    tab.wait_for_selector("#do-release:enabled")
+    agreed(tab, served)
     chosen(tab, served, "6")
     go(tab, "release")
     tab.wait_for_selector("text=spends epsilon = 6")
@@ -283,12 +288,7 @@ def test_agreement_is_to_one_plan(browser, served):
 
 def test_what_runs_is_finished_when_the_page_is_stopped(browser, served):
     tab = served.open(browser)
-    planned(tab, served)
-    chosen(tab, served)
-    go(tab, "release")
-    tab.check("#agree-spent")
-    tab.click("#do-release:enabled")
-    tab.wait_for_selector("#release_progress p")
+    releasing(tab, served)
     assert "Traceback" not in served.stop()
     assert ss.read_release(served.folder / "workers-release").privacy.epsilon == 4
 
