@@ -15,7 +15,6 @@ from typing import Any
 from ..errors import AT_FAULT, InputError, SurveySynthError
 from ..plan.plan import Plan
 from ..plan.preview import Preview
-from ..plan.settings import Settings
 from ..plan.strict import expected_arguments, is_strict
 from ..plan.words_of_plans import in_words_of_plans
 from ..progress import progress_to
@@ -80,8 +79,8 @@ class Work:
         errors of "compare" and "dossier".
     faults : dict of str to str
         For each job whose last run failed, by name, the error message.
-    checked : Settings or None
-        Entries of the plan that was checked last.
+    checked : str
+        The text of the plan's file that was checked last.
     releases : int
         Number of releases that were begun.
     version : int
@@ -93,16 +92,19 @@ class Work:
         self.doing, self.stage, self.version = "", "", 0
         self.found: dict[str, Any] = {}
         self.faults: dict[str, str] = {}
-        self.checked: Settings | None = None
-        self.releases = 0
+        self.checked, self.releases = "", 0
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def check(self, asked: Plan) -> None:
-        """Begin to check a plan, and whether the confidential file contradicts it.  No budget is spent."""
+    def check(self, text: str) -> None:
+        """Begin to check the plan, and whether the confidential file contradicts it.  No budget is spent.
+
+        ``text`` is the text of the plan's file that the page shows.
+        """
 
         def check() -> Preview:
-            plan = self._read_again(asked)
+            self.checked = text
+            plan = self._plan(text)
             preview = plan.check()
             if is_strict(plan.settings):
                 design = plan.public_facts(plan.settings).design
@@ -110,14 +112,16 @@ class Work:
                 check_contradictions(strict_request(design, given.pop("formula"), **given))
             return preview
 
-        if self._begin(CHECK, check):
-            self.checked = asked.settings
+        self._begin(CHECK, check)
 
-    def release(self, asked: Plan, *, overwrite: bool) -> None:
-        """Begin to make and write the release of a plan, which spends its epsilon."""
+    def release(self, text: str, *, overwrite: bool) -> None:
+        """Begin to make and write the release of the plan, which spends its epsilon.
+
+        ``text`` is the text of the plan's file that was agreed to.
+        """
 
         def make() -> Made:
-            plan = self._read_again(asked)
+            plan = self._plan(text)
             plan.check_place(overwrite=overwrite)
             files = _state_of(plan.files)
             release = plan.release(enter=False)
@@ -134,12 +138,11 @@ class Work:
 
         self._begin(ADOPT, adopted)
 
-    def _read_again(self, plan: Plan) -> Plan:
-        """Read a plan and its confidential file again.  Raise InputError if the plan's file has another plan by now."""
-        again = Plan.read(self.plan_file)
-        if again.settings != plan.settings:
+    def _plan(self, text: str) -> Plan:
+        """Read the plan from its file.  Raise InputError if the file has another text by now."""
+        if self.plan_file.read_text(encoding="utf-8") != text:
             raise InputError(f"{self.plan_file.name} was changed meanwhile: look at the plan, and begin again")
-        return again
+        return Plan.read(self.plan_file)
 
     def wait(self) -> None:
         """Wait until the running job is done."""

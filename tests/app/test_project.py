@@ -351,7 +351,7 @@ def test_what_is_compared_is_what_was_released(project):
     answered(project)
     project.use(ME, "tenure", "out")
     work = Work(project.path)
-    work.release(project.plan, overwrite=False)
+    work.release(project.text, overwrite=False)
     finished(work)
     assert not work.faults, work.faults
     frame = pd.read_csv("survey.csv")
@@ -364,7 +364,7 @@ def test_what_is_compared_is_what_was_released(project):
     work.dossier()
     finished(work)
     assert "changed since the release" in work.faults["dossier"]
-    work.release(project.plan, overwrite=False)  # refused: the folder is taken
+    work.release(project.text, overwrite=False)  # refused: the folder is taken
     finished(work)
     assert "survey-release" in work.faults["release"] and "compare" in work.found and "release" in work.found
 
@@ -454,9 +454,9 @@ def test_a_check_finds_what_would_stop_the_release(project):
     answered(project)
     project.declare(ME, "tenure", {"levels": ["own", "tenant"]})
     work = Work(project.path)
-    work.check(project.plan)
+    work.check(project.text)
     finished(work)
-    assert "tenure" in work.faults["check"] and work.checked == project.settings
+    assert "tenure" in work.faults["check"] and work.checked == project.text
     english = words.Words("en")
     assert "tenure" in str(release._check(project, work, english))
     project.set(ME, title="Another")
@@ -486,7 +486,7 @@ def test_what_is_released_is_the_file_as_it_is_now(project):
     project.use(ME, "tenure", "out")
     pd.read_csv("survey.csv").assign(region="north").to_csv("survey.csv", index=False)
     work = Work(project.path)
-    work.release(project.plan, overwrite=False)
+    work.release(project.text, overwrite=False)
     work.wait()
     assert work.doing == "" and work.faults == {}
     assert {*ss.read_release("survey-release").datasets[0].column("region")} == {"north"}
@@ -494,7 +494,7 @@ def test_what_is_released_is_the_file_as_it_is_now(project):
 
 def test_a_plan_that_changes_between_agreement_and_release_is_not_released(project):
     answered(project)
-    agreed = project.plan
+    agreed = project.text
     project.set(ME, epsilon=1.0)
     work = Work(project.path)
     work.release(agreed, overwrite=False)
@@ -508,7 +508,7 @@ def test_a_dossier_has_the_plan_of_its_release_alone(project):
     answered(project)
     project.use(ME, "tenure", "out")
     work = Work(project.path)
-    work.release(project.plan, overwrite=False)
+    work.release(project.text, overwrite=False)
     work.wait()
     project.path.write_text("# ours\n" + project.path.read_text(encoding="utf-8"), encoding="utf-8")
     work.dossier()

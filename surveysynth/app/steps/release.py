@@ -122,9 +122,9 @@ def serve(tab: Tab) -> None:
         if plan is None:
             return
         if what == CHECK:
-            work.check(plan)
+            work.check(project.text)
         elif what == RELEASE and agrees("spent"):
-            work.release(plan, overwrite=agrees("overwrite"))
+            work.release(project.text, overwrite=agrees("overwrite"))
         elif what == ADOPT:
             work.adopt(plan)
         elif what == COMPARE and RELEASE in work.found:
@@ -170,7 +170,7 @@ def _check(project: Project, work: Work, words: Words) -> TagList:
     """Return a button that checks the plan, and the warnings or the error of the last check of this plan."""
     offer = button(words("check.button"), send="do", key=CHECK, disabled=bool(work.doing) or project.plan is None)
     shown: list[Tag] = [tags.h3(words("check.title")), tags.p(words("check.help"), class_="help"), tags.p(offer)]
-    current = work.checked == project.settings
+    current = work.checked == project.text
     if CHECK in work.faults and current:
         shown.append(_confidential_fault(work.faults[CHECK], words))
     elif CHECK in work.found and current:
