@@ -55,6 +55,21 @@ def test_of_two_samples_variances_add_up(releases: list[Path]) -> None:
     assert "independent samples" in str(found)
 
 
+def test_a_code_is_the_same_whether_its_file_has_it_as_1_or_as_1_0(tmp_path: Path) -> None:
+    """A file in which some codes are missing has them all as floats."""
+    rng, n = np.random.default_rng(1), 200
+    frame = pd.DataFrame({"region": rng.choice([1, 2], n), "y": rng.gamma(4, 100, n), "w": 10.0})
+    for name, kind in (("old", int), ("new", float)):
+        design = ss.SurveyDesign(frame.assign(region=frame["region"].astype(kind)), weights="w")
+        release = ss.synthesize(
+            design, "y ~ C(region)", epsilon=20, m=4, weight="public", bounds=(0, 5_000), seed=1,
+        )  # fmt: skip
+        release.write(tmp_path / name)
+    cells = ss.diff(tmp_path / "old", tmp_path / "new", by="region").cells
+    assert cells["region"].tolist() == ["1", "2", "all"] * 2
+    assert (cells["difference"] == 0).all() and cells["old"].notna().all()
+
+
 def test_with_one_data_set_the_standard_error_is_unknown(releases: list[Path]) -> None:
     old, _, one = releases
     found = ss.diff(one, old, same_file=True)

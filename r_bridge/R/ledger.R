@@ -32,7 +32,7 @@
 #'   where it is not known.
 #' @param replace Epsilon for these values replaced by others: twice `blank`, unless the release says another; `NULL`
 #'   where it is not known.
-#' @param kind Of guarantee: `"asymptotic"`, `"per-instance"`, `"strict"`, `"strict given alpha"` or `"none"`; a release says it in
+#' @param kind Of guarantee: `"asymptotic"`, `"strict"`, `"strict given alpha"` or `"none"`; a release says it in
 #'   `privacy(release)$kind`.
 #' @param what The release, or why the cap is changed, in a few words, which are written to the ledger as they are.
 #' @param unit What one is protected as: `"record"`, or the column of households, say.

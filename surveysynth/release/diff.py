@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from ..design.recode import as_text
 from ..errors import InputError
 from ..estimation.tables import QUANTITY
 from ..publication.digits import decimals, written
@@ -235,7 +236,7 @@ def _side_by_side(old: pd.DataFrame, new: pd.DataFrame, by: list[str], *, same_f
     """Match the rows of two tables of estimates, in the order of the new table.  Return the frame ``Changes.cells``."""
     keys = [c for c in (*by, *QUANTITY) if c in old and c in new]
     sides = [
-        table.assign(**{c: table[c].astype(str) for c in keys if c != "prob"})[
+        table.assign(**{c: as_text(table[c]).fillna("") for c in keys if c != "prob"})[
             [*keys, "estimate", "se", "noise"]
         ].rename(columns={"estimate": name, "se": f"se_{name}", "noise": f"noise_{name}"})
         for name, table in (("old", old), ("new", new))
