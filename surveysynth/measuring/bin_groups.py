@@ -22,7 +22,7 @@ IN_TAIL = 0.05, 0.2, 0.5  # the first and the last group are cut at these shares
 def table_groups(
     p: Floats, numbers: int, n: int, levels: int, sd: float, most: int = MOST, tails: int = TAILS
 ) -> Codes:  # fmt: skip
-    """Return the group of each bin or special value of a variable.  Groups are the columns of a noisy table.
+    """Group the bins and special values of a variable into the columns of a noisy table.
 
     Groups between the two tails have equal shares of the records.  They are so large that, in a row of average size,
     the count of a group is large compared with the noise.  Groups of the tails are smaller: only their counts over all

@@ -248,7 +248,7 @@ class Cells:
             yield codes, self._finished(np.full(n, self.bins_ends[code > 0]), codes)
 
     def as_drawn(self, column: pd.Series, codes: Codes) -> pd.Series:
-        """Round and clip the numbers of a confidential column, or label its levels, as in synthetic records.
+        """Format a confidential column like synthetic records: round and clip its numbers, or label its levels.
 
         ``codes`` (n,) is the cell of each record.
         """

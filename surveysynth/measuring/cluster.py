@@ -75,7 +75,7 @@ def counting(
 
 
 class Cluster:
-    """Counter of a design whose files are counted by the workers of a Dask cluster."""
+    """Counter of confidential records that lets the workers of a Dask cluster count the files of a survey design."""
 
     def __init__(
         self, client: Any, files: Sequence[Path], frame: pd.DataFrame, weights: pd.Series, levels: dict[str, Codes],

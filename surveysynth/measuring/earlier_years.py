@@ -88,7 +88,7 @@ def _term(theirs: Term, ours: Term) -> Term:
 
 
 def _totals_by_level(earlier: NoisyTables, measured: NoisyTables, name: str) -> Any:
-    """Return the earlier year's population totals of the term ``name``, in the order of this year's levels.
+    """Return the earlier year's population total in each level of the term ``name``, in this year's order of levels.
 
     A level that did not exist in the earlier year has the total 0.
     """

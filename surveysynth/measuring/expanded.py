@@ -52,7 +52,7 @@ class Expanded:
     mean: Mapping[str, Callable[[Floats], Floats]]
 
     def asked(self, there: Bools) -> Expanded:
-        """Return all parts, but with share 0 for parts that are not asked the question (``there`` is False)."""
+        """Return all parts, with share 0 for parts where ``there`` is False, which are not asked the question."""
         return replace(self, share=self.share * there)
 
 

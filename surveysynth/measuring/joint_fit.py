@@ -172,7 +172,7 @@ class Records:
     def possible(
         self, variable: Variable, rules: Sequence[Rule], which: Codes, rng: Generator
     ) -> tuple[NDArray[np.bool_], pd.Series]:  # fmt: skip
-        """Test which cells of a variable are possible in the records at the positions ``which``, under edit rules.
+        """Find the cells of a variable with which the records at the positions ``which`` obey the edit rules.
 
         In each of these records, a value is drawn in each cell (in a category, the category itself).  The cell of
         records to which the variable does not apply is not tested.  Return two things:
@@ -231,7 +231,7 @@ class Records:
         return self._with(variable, code, values)
 
     def replaced(self, there: NDArray[np.bool_], others: Records) -> Records:
-        """Return the records, with the drawn variables of ``others`` where ``there`` (K,) is True.
+        """Return the records, with drawn values replaced by the values in ``others`` where ``there`` (K,) is True.
 
         ``others`` has one record for each True, in order.
         """
@@ -490,11 +490,12 @@ def _expanded(
 def _steps(
     variable: Variable, parent: Variable, fit: VariableFit, before: Variable | None
 ) -> tuple[Codes, list[Floats]]:  # fmt: skip
-    """Group the cells of the earlier variable ``parent`` into steps.  Return each cell's step, and predictors of steps.
+    """Group the cells of the earlier variable ``parent`` into steps, and compute the predictors of each step.
 
-    The effect of ``parent`` on ``variable`` differs between steps.  Steps are finer than the groups of the noisy table
-    by ``parent``, because the effect continues to change within the first and the last group.  ``before`` is the
-    variable in an earlier year, or None; its groups also divide the steps.
+    Return the step of each cell, and arrays of predictors with a row for each step.  The effect of ``parent`` on
+    ``variable`` differs between steps.  Steps are finer than the groups of the noisy table by ``parent``, because the
+    effect continues to change within the first and the last group.  ``before`` is the variable in an earlier year, or
+    None; its groups also divide the steps.
     """
     model, numbers = fit.fit.model, parent.cells.numbers
     p = (fit.is_now(model) * model.records) @ model.probabilities(fit.fit.theta)
@@ -515,7 +516,7 @@ def _steps(
 
 
 def _groups(variable: Variable, parent: str) -> Codes:
-    """Return the group (G,) of each cell of ``parent`` in the noisy table of ``variable`` by ``parent``."""
+    """Return the group (G,) of each cell of ``parent`` in the noisy table that crosses ``variable`` and ``parent``."""
     found = next(table.by_groups for table in variable.tables if table.earlier == parent and table.by is None)
     assert found is not None
     return found

@@ -344,7 +344,7 @@ class _File:
 
     @cached_property
     def counted(self) -> float:
-        """Public sum of the contributions of all records to a count, including the record ``blank``."""
+        """Public total that all records, including the record ``blank``, contribute to a count."""
         return float(self.n if self.units is None else self.units.parts.sum() / PARTS)
 
     def sd(self, epsilon: float) -> float:

@@ -122,7 +122,7 @@ class NoisyTable:
 
     @property
     def adds(self) -> Floats:
-        """What a record adds to each column of :attr:`sums`, given the record's cell of the variable.
+        """For each cell of the variable, the contribution of a record in this cell to each column of :attr:`sums`.
 
         The result is (G, J), for G cells and J columns.  For a table of products, the factor of the earlier variable is
         left out.
@@ -224,7 +224,7 @@ class NoisyTables:
 
     @property
     def units(self) -> str | None:
-        """Name of the term of the protected units, or None if single records are protected."""
+        """Name of the term whose levels are the protected units, or None if single records are protected."""
         return None if self.unit is None else unit_name(self.unit)
 
     def terms_of(self, public: SurveyDesign) -> list[Term]:
@@ -233,7 +233,7 @@ class NoisyTables:
 
     @cached_property
     def epsilons(self) -> tuple[float, float]:
-        """The epsilons of all tables together for two kinds of neighbouring files.
+        """Epsilons of all tables together: the first for blanking, the second for replacing, the values of a record.
 
         The first epsilon is for files of which one has the values of a record (or protected unit) and the other has
         blanks instead.  The second is for files with different values of one record.

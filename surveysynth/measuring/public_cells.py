@@ -91,16 +91,16 @@ class PublicCells:
         return order[np.repeat(np.cumsum(self.n) - self.n, times) + inside]
 
     def by(self, names: Sequence[str]) -> Codes:
-        """Number the combinations of levels of the terms ``names``, and return the number for each public cell."""
+        """Number the combinations of levels of the terms named in ``names``, and return each public cell's number."""
         return combined([np.zeros(len(self.n), dtype=np.intp), *(self.step[name] for name in names)])[1]
 
     @cached_property
     def counted(self) -> Floats:
-        """Total contribution of the records of each public cell to a count."""
+        """For each public cell, the total that the cell's records contribute to a count."""
         return np.asarray(self.n * (1.0 if self.times is None else self.times), dtype=np.float64)
 
     def mean_of(self, values: Floats, place: Codes) -> Floats:
-        """Average values of public cells over the records of each group of public cells.
+        """Return the mean of ``values``, weighted by numbers of records, in each group of public cells.
 
         ``values`` (C, J) are the values, and ``place`` (C,) is the group of each cell.  Return an array (groups, J).
         """
@@ -108,7 +108,7 @@ class PublicCells:
         return np.asarray(sums / np.bincount(place, self.n)[:, None], dtype=np.float64)
 
     def times_of(self, place: Codes) -> Floats | None:
-        """Average the contributions of records to a count over the records of each group of public cells.
+        """Return the mean contribution of a record to a count in each group of public cells.
 
         ``place`` (C,) is the group of each cell.  Return None if single records are protected.
         """

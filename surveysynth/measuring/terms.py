@@ -79,7 +79,7 @@ class Term:
 def terms_of(
     design: SurveyDesign, predictors: str, grouped: bool = False, unit: str | None = None
 ) -> list[Term]:  # fmt: skip
-    """Create the terms of a right-hand side and its main effects, and the terms for strata, PSUs and protected units.
+    """Create the terms of a formula's right-hand side, with main effects, and of strata, PSUs and protected units.
 
     The terms of the formula come first.  If ``unit``, the column of the protected units, is given and the sizes of the
     units differ, the size is the next term.  With ``grouped``, strata and PSUs follow, unless the columns of the
@@ -183,7 +183,7 @@ def design_terms(design: SurveyDesign, columns: Iterable[str]) -> list[Term]:
 
 
 def unit_name(unit: str) -> str:
-    """Return the name of the term of the protected units."""
+    """Return the name of the term whose levels are the protected units in the column ``unit``."""
     return f"units ({unit})"
 
 

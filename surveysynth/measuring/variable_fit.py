@@ -36,7 +36,7 @@ Coefficients = tuple[Floats, ...]  # for strata, PSUs and units, an array (level
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Feature:
-    """The predictors of one effect, for each group of a variable's values, possibly times scores of another variable.
+    """Predictors of one effect: functions of a term or an earlier variable, possibly times scores of another variable.
 
     A step is a group of the values of a term or of an earlier variable, which is called the source.
 
@@ -208,7 +208,7 @@ class VariableFit:
         return LevelRows(self.base.probabilities(theta)[self.row], records, self.cells.leaf[cell], leaves)
 
     def with_levels(self, variable: Variable) -> VariableFit:
-        """Return the fit with effects of strata, PSUs and units, if ``variable`` has tables by these."""
+        """Return the fit with effects of strata, PSUs and units, if ``variable`` has tables by any of these groups."""
         tables = {table.by: table for table in variable.answers if table.by in self.cells.levels}
         made, response = self, Response(self.p, variable.cells.numbers)
         for turn in range(PASSES if tables else 0):
@@ -330,7 +330,7 @@ def perturbation(variable: Variable, made: VariableFit, rng: np.random.Generator
 
 
 def centred(fit: VariableFit, draws: Sequence[VariableDraw]) -> list[VariableDraw]:
-    """Shift draws so that their mean probabilities of the cells, over all records, equal the probabilities of the fit.
+    """Shift draws so that the cell probabilities, averaged over all draws and records, equal those of the fit.
 
     Probabilities are convex in the coefficients, and coefficients are most uncertain in the tails.  Without the shift,
     draws would therefore have more records in the tails than the fit, on average.  The shift of the log density is the

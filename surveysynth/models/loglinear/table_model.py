@@ -78,7 +78,7 @@ class Table:
         return replace(self, level=self.level[rows], times=None if self.times is None else self.times[rows])
 
     def weighted(self, rows: Floats) -> Floats:
-        """Multiply the values ``rows`` (R, ...) of the model's rows by ``times``, the factor of each row."""
+        """Multiply the values of each row of the model, ``rows`` (R, ...), by the row's factor in ``times``."""
         return rows if self.times is None else (rows.T * self.times).T
 
     @cached_property
@@ -89,7 +89,7 @@ class Table:
 
     @cached_property
     def rows(self) -> list[Codes]:
-        """Indices of the model's rows in each level of the table."""
+        """For each level of the table, the indices of the model's rows that belong to this level."""
         order = np.argsort(self.level, kind="stable")
         return np.split(order, np.searchsorted(self.level[order], np.arange(1, self.levels)))
 
@@ -206,7 +206,7 @@ class TableModel:
 
     @cached_property
     def counted(self) -> Floats:
-        """Expected number (R,) of records of each row of the model, times the factor ``times`` of its public cell."""
+        """Expected number (R,) of records of each row, times the factor ``times`` of the row's public cell."""
         return self.records if self.times is None else self.records * self.times[self.unit]
 
     def _rows(self, table: Table) -> Floats:
@@ -283,7 +283,7 @@ class TableModel:
 
     @cached_property
     def _placed(self) -> list[list[csr_array]]:
-        """Sparse matrices of the features, arranged by level of the table, for each block of effects and each table.
+        """For each block of effects and each table, a sparse matrix of features that is arranged by level of the table.
 
         A matrix (L A, R) has A matrix rows for each of the L levels of the table.  Column r has the A features of row r
         of the model in the matrix rows of the level to which row r belongs, and 0 elsewhere.
@@ -344,9 +344,9 @@ class TableModel:
         return ((table, at) for table, at in self._at() if table.sampled)
 
     def _squared_means(self, p: Floats) -> Floats:
-        """Sum over records the outer product of expected contributions to the entries, given the record's public cell.
+        """Sum, over all records, the outer product of a record's expected contributions to the entries of all tables.
 
-        The sum (M, M) is of m m', where m (M,) are the expected contributions of a record to all entries.
+        The sum (M, M) is of m m', where m (M,) are the expected contributions given the record's public cell.
         """
         means = np.zeros((len(self.n), sum(table.size for table in self.tables)))
         for table, at in self._sampled():
@@ -396,7 +396,7 @@ def _table_jacobian(table: Table, block: _Block, placed: csr_array, w: Floats, m
 
 
 def _common(one: Table, other: Table, w: Floats) -> Floats:
-    """Sum, over expected records, the products of the contributions to each entry of one table and of another table.
+    """Return, for each entry of ``one`` and of ``other``, the sum over records of the product of both contributions.
 
     The result has a row for each entry of ``one`` and a column for each entry of ``other``.  ``w`` (R, G) are the
     expected records of each row in each bin.

@@ -39,7 +39,7 @@ NEWTON_STEPS = 20  # steps to the mode of the effects, which defines the coordin
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class GroupedCounts:
-    """Sums of privacy weights that determine the likelihood of shares of categories and of effects of PSUs and strata.
+    """Sums of privacy weights from which the likelihood of category shares with PSU and stratum effects is computed.
 
     Attributes
     ----------

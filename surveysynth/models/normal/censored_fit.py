@@ -52,7 +52,7 @@ STARTS, AROUND = 4, 12  # public starts of the search for modes, and points arou
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class DistinctRecords:
-    """The distinct records with a privacy weight alpha > 0 and their counts, sorted by predictor row.
+    """Distinct records with a privacy weight alpha > 0, and their counts, sorted by combination of predictors.
 
     ``X`` (G, K) are distinct predictor rows.  Each distinct record has the number ``pattern`` of its row of X, values
     ``Y`` (n, D), the log ratio ``base`` of record density to normal density, ``alpha``, and the ``count`` of records
@@ -106,7 +106,7 @@ def distinct_records(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, base: 
 
 
 def public_start(K: int, D: int, rng: np.random.Generator) -> Point:
-    """Draw a starting point (B, L) for the search for modes from the priors, without use of the file.
+    """Draw coefficients and a Cholesky factor from the priors, as a starting point that does not use the file.
 
     Coefficients are N(0, 100).  Residual standard deviations are half-t(3, 0, 10), but at least 0.1, and residuals are
     uncorrelated.
@@ -116,10 +116,10 @@ def public_start(K: int, D: int, rng: np.random.Generator) -> Point:
 
 
 def descent(records: DistinctRecords, rng: np.random.Generator) -> Point:
-    """Draw a point (B, L) that fits the records, by Gibbs steps of a regression with t errors from a public start.
+    """Draw coefficients B and a Cholesky factor L that fit the records, by Gibbs steps of a regression with t errors.
 
-    t errors bound the influence of a record.  A t error is normal with a random precision factor q.  Given q, (B,
-    Sigma) is drawn from its posterior under a flat prior.
+    The first step starts from :func:`public_start`.  t errors bound the influence of a record.  A t error is normal
+    with a random precision factor q.  Given q, (B, Sigma) is drawn from its posterior under a flat prior.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def descent(records: DistinctRecords, rng: np.random.Generator) -> Point:
 
 
 def pilot_fit(records: DistinctRecords, bound: float, start: Point) -> Pilot:
-    """Search for a stationary point of the censored pseudo likelihood, beginning at ``start`` (B, L).
+    """Search for a stationary point of the censored pseudo likelihood, beginning at the parameters ``start``.
 
     Records inside the clamp have the weight alpha_i, and all others have the weight 0.  Weighted least squares are
     repeated until the same records are inside the clamp.
@@ -217,7 +217,7 @@ def only_mode(records: DistinctRecords, bound: float, rng: np.random.Generator) 
 
 
 def _around(records: DistinctRecords, inverse: Floats, place: Point, rng: np.random.Generator) -> Point:
-    """Draw a starting point (B, L) near ``place``, like an elemental start of robust regression (Rousseeuw 1984).
+    """Draw parameters near the parameters ``place``, like an elemental start of robust regression (Rousseeuw 1984).
 
     With probability 1/2, the coefficients are fitted to one random record of each predictor row.  Otherwise, all fitted
     values are shifted by the residual of one random record.  Sigma is smaller than at ``place``.  ``inverse`` (K, G) is

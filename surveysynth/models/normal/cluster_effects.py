@@ -34,7 +34,7 @@ BLOCK = 4_000_000  # numbers in a block of draws
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class GroupedStatistics:
-    """Sums over the records, which determine the likelihood with effects of groups (PSUs or strata).
+    """Sums over all records and by PSU or stratum, from which the likelihood of a model with effects is computed.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ def grouped_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, grou
 
 
 def draw_strata(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Floats, rng: np.random.Generator) -> Singles:
-    """Draw the effects of strata exactly, given S draws of the parameters, with effects of PSUs integrated out.
+    """Draw effects of strata exactly, given S draws of the parameters, after integrating over effects of PSUs.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def draw_strata(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Floats
 
 
 def log_likelihood(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Floats, above: Singles | None) -> Floats:
-    """Return the log pseudo likelihood in each of S draws (S,), with the effects of the groups integrated out.
+    """Return the log pseudo likelihood in each of S draws (S,), integrated over the effects of PSUs or strata.
 
     Parameters
     ----------

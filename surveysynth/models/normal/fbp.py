@@ -227,7 +227,7 @@ class FBP(JointRegression[PopulationRecords]):
         sigma = fit.values["sigma"].reshape(-1, len(S))
 
         def coefficients(target: Floats, tilt: Floats, sd: Floats) -> Floats:
-            """Draw coefficients b (S, K) exactly from their posterior, given ``target`` in the sampler's coordinates.
+            """Draw coefficients b (S, K) exactly from their normal posterior, given the rotated data ``target``.
 
             The prior is N(0, 100 I), and target ~ N(U'R b + tilt v, sd^2 I) with v = U'R intercept (:func:`_rotated`).
             """

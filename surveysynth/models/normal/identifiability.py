@@ -81,7 +81,7 @@ def refuse_degenerate(S0: Floats, statistics: SufficientStatistics, rank: int) -
 
 
 def refuse_unseen(records: JointRecords, R: Floats) -> Floats:
-    """Raise ModelError if the mean of a predictor row is not identified; otherwise return the pseudo-inverse of ``R``.
+    """Raise ModelError if a combination of predictors has no identified mean; else return the pseudo-inverse of ``R``.
 
     ``R`` (rank, K) is a root of the privacy-weighted cross products of the predictors, R'R = X' diag(alpha) X.
     """

@@ -143,7 +143,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return tuple(name for name in formula_columns(self.predictors) if name not in self.categorical)
 
     def back(self, y: Floats) -> Floats:
-        """Transform outcomes (n, d) from the working scale to original units."""
+        """Transform outcomes (n, d) back from the modelled scale, such as the logarithm, to original units."""
         back = [t.inverse(y[:, j]) for j, t in enumerate(self.transforms())]
         return np.column_stack(back) if back else np.empty((len(y), 0))
 
@@ -177,7 +177,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         wrong.check(predictor_rows, design, self.predictors, None)
 
     def check_outcomes(self, design: SurveyDesign) -> None:
-        """Raise InputError if numeric outcomes cannot be brought to their working scales.
+        """Raise InputError if a numeric outcome cannot be transformed as the model requires.
 
         Values are missing, are not numbers or are outside the range of the transform, or normal scores were made from
         this file.
@@ -191,7 +191,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> JointRecords:  # fmt: skip
-        """Check a file and return its records: outcomes on the working scale, log weights, distinct predictor rows.
+        """Check a file and return its records: transformed outcomes, log weights, distinct combinations of predictors.
 
         The arguments are those of :meth:`Synthesizer.prepare`.
 
@@ -417,7 +417,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         )
 
     def biased(self, records: J, unit: Codes | None) -> dict[str, bool]:
-        """Return, for each quantity that privacy weights shrink, True if it is corrected even without ``debias``."""
+        """Return, for each quantity that privacy weights shrink, whether it is corrected even without ``debias``."""
         spread = {"the spread between PSUs": True} if _new_psus(records) else {}
         shares = {"the shares of categories": unit is None} if self.categorical else {}
         return spread | shares

@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 
 def working_scale(design: SurveyDesign, outcome: str, transform: Transform) -> Floats:
-    """Return the values of a numeric outcome on the working scale, after the transform.
+    """Return the transformed values of a numeric outcome, such as log income.
 
     Raises
     ------

@@ -63,9 +63,9 @@ CENTRING_DRAWS = 1000  # draws of the flat posterior, which define the coordinat
 
 @dataclass(frozen=True)
 class EffectsDraws:
-    """Draws of the parameters of FBS, with effects of PSUs and strata integrated out.
+    """Draws of coefficients, residual covariance and variance ratios in FBS with effects of PSUs or strata.
 
-    The draws of a chain are consecutive.
+    The posterior is integrated over the effects.  The draws of a chain are consecutive.
     """
 
     B: Floats  # (S, K, D) coefficients
@@ -80,7 +80,7 @@ class EffectsDraws:
 def sample_with_effects(
     statistics: GroupedStatistics, prior: Literal["paper", "independent", "flat"], sampler: Sampler
 ) -> EffectsDraws:
-    """Draw the parameters of FBS from the pseudo posterior.  Effects of PSUs and strata are integrated out.
+    """Draw the parameters of FBS from the pseudo posterior, integrated over effects of PSUs and strata.
 
     The parameters are the coefficients B, the residual covariance Sigma and the variance ratios tau of effects.  B and
     Sigma have the priors of FBS, and tau_kj ~ half-normal(0, 1).  Under the flat prior the posterior is drawn without
@@ -126,7 +126,7 @@ def or_refuse(draw: Callable[[], Floats]) -> Floats:
 
 @dataclass(frozen=True, repr=False)
 class Integrated:
-    """The likelihood of FBS with effects of PSUs and strata integrated out, tabulated as a function of variance ratios.
+    """The likelihood of FBS, integrated over effects of PSUs and strata, as a table by the variance ratios of effects.
 
     phi = log(1 + a_bar tau) stands for the variance ratios tau.  The likelihood depends on phi through cross products G
     and a log determinant (see the module docstring).  G is computed for predictors inverse' x and residuals L_0^-1 (Y -
@@ -151,7 +151,7 @@ class Integrated:
         return np.asarray(np.expm1(phi) / self.a_bar[:, None])
 
     def factors(self, phi: Floats) -> tuple[Floats, Floats]:
-        """Return Cholesky factors of cross products, and log determinants, at each point ``phi`` of variance ratios.
+        """Return two parts of the tabulated likelihood at each point ``phi``: Cholesky factors and log determinants.
 
         ``phi`` has the shape (N, levels).  The factors (N, rank + D, rank + D) are of the cross products G of
         predictors before residuals, and the log determinants have the shape (N,).
@@ -174,7 +174,7 @@ class Integrated:
 
 
 def integrate(statistics: GroupedStatistics) -> Integrated:
-    """Tabulate the likelihood with effects of PSUs and strata integrated out, as a function of the variance ratios tau.
+    """Tabulate the likelihood of FBS, integrated over effects of PSUs and strata, as a function of variance ratios tau.
 
     As a function of tau, the likelihood of a column rises no faster than tau^((A + D) / 2), and the prior falls like
     exp(-tau^2 / 2).  So the posterior is negligible where tau is larger than sqrt((A + D) / 2) + 6, and the table ends
@@ -266,7 +266,7 @@ def _integrated(
 def draw_coefficients(
     model: Integrated, L: Floats, tau: Floats, root: Floats | None, rng: np.random.Generator
 ) -> Floats:
-    """Draw the coefficients B exactly, given S draws of the other parameters, with effects integrated out.
+    """Draw the coefficients B exactly, given S draws of the residual covariance and the variance ratios of effects.
 
     Parameters
     ----------
