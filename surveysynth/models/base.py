@@ -560,7 +560,7 @@ def _blocks(key: Codes, S: int) -> Iterator[Codes]:
 
 
 class Clustered(Synthesizer[R]):
-    """A synthesizer with effects for PSUs and strata, except for those that are functions of the predictors."""
+    """A synthesizer with effects of PSUs and strata.  PSUs or strata that the predictors determine have no effects."""
 
 
 class Boundable(Synthesizer[R]):
@@ -585,9 +585,10 @@ class Boundable(Synthesizer[R]):
         """
 
     def uncensored(self, records: R, draws: Draws, positions: Sequence[int], bound: float) -> Draws:
-        """Return the draws at ``positions`` of a censored fit, corrected for the bias that the clamp causes.
+        """Return selected draws of a censored fit, corrected for the bias that the clamp causes.
 
-        In the fit, all privacy weights were 1, and the log density of each record was clamped to [-bound, bound].
+        ``positions`` are those of the selected draws.  In the fit, all privacy weights were 1, and the log density of
+        each record was clamped to [-bound, bound].
 
         Raises
         ------
@@ -612,7 +613,7 @@ class Debiasable(Synthesizer[R]):
 
     @abstractmethod
     def biased(self, records: R, unit: Codes | None) -> dict[str, bool]:
-        """Return which quantities privacy weights bias strongly, and whether each is corrected even without ``debias``.
+        """Return quantities that privacy weights bias strongly, and whether each is corrected even without ``debias``.
 
         The keys are names, for example "the spread between PSUs".  The value is True if :meth:`debias_draws` corrects
         the quantity even without ``debias``, and False otherwise.  ``unit`` (n,) is the unit of each record, or None if

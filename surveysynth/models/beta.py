@@ -73,7 +73,7 @@ STARTS = [(shift, stretch) for shift in (0.0, -1.0, 1.0) for stretch in (0.0, -1
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def _shapes(eta: Floats, lam: Floats, gamma: Floats) -> tuple[Floats, Floats, Floats]:
-    """Compute -log B(p, q), p - 1 and q - 1 in the beta density, for each predictor row and each draw.
+    """Compute -log B(p, q), p - 1 and q - 1 of the beta density, for each combination of predictors and each draw.
 
     p and q are the shape parameters, and each result is (G, S).  The arguments are ``eta`` = x b (G, S), ``lam`` =
     lambda (S,) and ``gamma`` = log Gamma(lambda) (S,).
@@ -327,7 +327,7 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
 
 
 def _sums(records: Standardized, alpha: Floats) -> Floats:
-    """Compute the sums of alpha, alpha log y and alpha log(1 - y) over the records of each predictor row.
+    """Compute the sums of alpha, alpha log y and alpha log(1 - y) for each combination of predictors.
 
     The result is (G, 3).
     """
@@ -336,7 +336,7 @@ def _sums(records: Standardized, alpha: Floats) -> Floats:
 
 
 def _row_coefficients(X: Floats, draws: Draws) -> tuple[Floats, Floats, Floats]:
-    """Compute -log B(p, q), p - 1 and q - 1 in the beta density, for each predictor row in ``X`` and each draw.
+    """Compute -log B(p, q), p - 1 and q - 1 of the beta density, for each combination of predictors and each draw.
 
     p and q are the shape parameters, and each result is (G, S).
     """
@@ -346,9 +346,9 @@ def _row_coefficients(X: Floats, draws: Draws) -> tuple[Floats, Floats, Floats]:
 
 
 def _shapes_at(X: Floats, theta: Floats) -> tuple[float, Floats, Floats]:
-    """Return the precision lambda, the mean phi (G,) of y in each predictor row, and 1 - phi (G,).
+    """Return the precision lambda, the mean phi of y for each combination of predictors, and 1 - phi.
 
-    ``theta`` are the parameters (b, log(lambda - 0.1)).
+    ``theta`` are the parameters (b, log(lambda - 0.1)).  phi is (G,).
     """
     eta = X @ theta[:-1]
     return LEAST_LAMBDA + float(np.exp(theta[-1])), expit(eta), expit(-eta)

@@ -248,7 +248,7 @@ def _counts(y: Floats) -> Floats:
 
 
 def _density(model: Synthesizer, records: Records, i: int, y: Floats, draw: Draws) -> Floats:
-    """Compute the density of record i, if its outcome were y, for each value in ``y``.
+    """Compute the density of record ``i`` at each possible outcome in ``y``, in one draw.
 
     A modelled survey weight is integrated out.
     """

@@ -65,7 +65,7 @@ MOST_EXPECTED = 2.0**53  # not all larger counts are whole numbers in floating p
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class CountRecords(Standardized):
-    """Confidential records of a count model, and the P distinct pairs of a predictor row and a count.
+    """Confidential records of a count model, and the P distinct combinations of predictors and count, called pairs.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> CountRecords:  # fmt: skip
-        """Check a file and return its records, with the distinct pairs of a predictor row and a count.
+        """Check a file and return its records, with the distinct combinations of predictors and count.
 
         Raises
         ------
@@ -393,7 +393,7 @@ def _phi(draws: Draws) -> Floats:
 
 
 def _log_p(records: CountRecords, pairs: Codes, draws: Draws) -> Floats:
-    """Compute the log probability of the count in every draw, for selected pairs of a predictor row and a count.
+    """Compute the log probability of the count in every draw, for selected combinations of predictors and count.
 
     The result is (pairs, S).
     """
@@ -405,7 +405,7 @@ def _log_p(records: CountRecords, pairs: Codes, draws: Draws) -> Floats:
 
 
 def _count_alone(records: CountRecords, pairs: Codes, draws: Draws) -> tuple[Floats, Floats, Floats]:
-    """Return the log probabilities of counts, and coefficients 0 of the log weight, if no weight is modelled.
+    """Return log probabilities of counts, and 0 for the coefficients of the log weight, which is not modelled.
 
     The three arrays (pairs, S) are c, p and q of :func:`_with_weight`.
     """
@@ -440,7 +440,7 @@ def _collapsed(records: CountRecords, alpha: Floats, dispersed: bool) -> Likelih
 
 
 def _weight_predictors(records: CountRecords) -> Floats:
-    """Return the predictors of the log weight for each pair of a predictor row x and a count y: (x, log(1 + y))."""
+    """Return the predictors (x, log(1 + y)) of the log weight for each combination of predictors x and count y."""
     return np.column_stack([records.X[records.pair_row], np.log1p(records.count)])
 
 

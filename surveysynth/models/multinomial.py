@@ -269,7 +269,7 @@ def _contrasts(K: int) -> Floats:
 
 
 def _sums(records: CategoryRecords, weight: Floats) -> Floats:
-    """Compute the sums (G, K) of ``weight`` (n,) over the records of each predictor row and category."""
+    """Compute the sums (G, K) of ``weight`` (n,) for each combination of predictors and each category."""
     G, K = len(records.X), len(records.levels)
     sums = np.bincount(records.row * K + records.category, weight, G * K)
     return sums.astype(np.float64).reshape(G, K)
@@ -341,7 +341,10 @@ def _log_likelihood(log_odds: Floats, sums: Floats) -> tuple[float, Floats]:
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def _log_probabilities(log_odds: Floats, row: Codes, category: Codes) -> Floats:
-    """Compute the log probability (S, n) of each record's category, from the log odds (S, G, K) of predictor rows."""
+    """Compute the log probability (S, n) of each record's category, from log odds by combination of predictors.
+
+    ``log_odds`` is (S, G, K).
+    """
     S, G, K = log_odds.shape
     out = np.empty((S, row.size))
     for s in nb.prange(S):

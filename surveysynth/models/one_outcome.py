@@ -87,11 +87,11 @@ class OneOutcome(Portable[S]):
     def predictor_rows(
         self, design: SurveyDesign, clusters: Clusters, constants: Constants | None
     ) -> tuple[Floats, Codes, tuple[str, ...]]:
-        """Return the predictor rows (G, K), the position (n,) of each record's row, and the names of the K columns.
+        """Return the distinct rows of the model matrix, the position of each record's row, and the column names.
 
-        If the weight was declared public and varies among records with the same predictors, log(w / mean w) is a
-        further column.  Raise InputError for a formula without an intercept, because the model standardizes the
-        predictors.
+        The rows are (G, K), and the positions (n,).  If the weight was declared public and varies among records with
+        the same predictors, log(w / mean w) is a further column.  Raise InputError for a formula without an intercept,
+        because the model standardizes the predictors.
         """
         X, row, columns = super().predictor_rows(design, clusters, constants)
         if np.abs(X @ np.linalg.pinv(X).sum(axis=1) - 1).max() > 1e-8:
@@ -163,10 +163,10 @@ def smoothed_weights(public: Public, draw: Draws, size: Floats) -> Floats:
 
 
 def standardized(X: Floats, pattern: Codes, columns: tuple[str, ...]) -> dict[str, Any]:
-    """Return the fields X, columns, mean and sd of :class:`Standardized` for predictor rows ``X`` (G, K).
+    """Return the fields X, columns, mean and sd of :class:`Standardized` for a given model matrix.
 
-    ``pattern`` (n,) is the position of each record's row, and ``columns`` are the names of the columns.  A column that
-    does not vary is left out.
+    ``X`` (G, K) are the distinct rows of this matrix, ``pattern`` (n,) is the position of each record's row, and
+    ``columns`` are the names of the columns.  A column that does not vary is left out.
     """
     share = np.bincount(pattern, minlength=len(X)) / len(pattern)
     mean = share @ X

@@ -64,7 +64,7 @@ class Listed:
         return issubclass(self.kind, OneOutcome)
 
     def make(self, outcome: str | Sequence[str], predictors: str, **options: Any) -> Synthesizer:
-        """Make the model of the given outcomes, predictors (a formula's right-hand side) and constructor options."""
+        """Make the model from outcomes, predictors (the right-hand side of a formula) and constructor options."""
         made: Synthesizer = pkgutil.resolve_name(f"{__package__}.{self.place}")(outcome, predictors, **options)
         return made
 

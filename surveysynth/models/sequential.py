@@ -52,7 +52,7 @@ SCALES = (
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class Later:
-    """The data from which the model matrix of a later model is computed for a synthetic file.
+    """Columns, types and constants with which the model matrix of a later model is computed on a synthetic file.
 
     A later model is any model of the sequence but the first.  Its predictors include synthetic outcomes, so its model
     matrix must be computed anew for each synthetic file.  It must have the columns of the model matrix of the fit, and

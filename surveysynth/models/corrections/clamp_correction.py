@@ -98,9 +98,10 @@ def _spread(L: Floats, bound: float) -> float:
     low, high = max(0.0, 2 * (h - bound)), 2 * (h + bound)
 
     def excess(log_k: float) -> float:
-        """Compute the mean squared length of residuals that are not clamped, minus ``dim``, for a given ratio k.
+        """Compute the mean squared length of unclamped residuals, minus their dimension, at a given ratio of variances.
 
-        This is E[k D | low < k D < high] - dim for a chi-squared D.  It increases in k, and is 0 at the true k.
+        With the ratio k = exp(``log_k``), this is E[k D | low < k D < high] - dim for a chi-squared D.  It increases
+        in k, and is 0 at the true k.
         """
         k = np.exp(log_k)
         if low / k > dim:  # in the upper tail, differences of survival functions keep more digits
@@ -174,7 +175,7 @@ def _factor(S: Floats) -> Floats:
 
 
 def _rings(h: Floats, bound: float, a: Floats) -> tuple[Floats, Floats]:
-    """Return quadrature nodes in each of G rings in the plane, and the weights of the nodes.
+    """Return quadrature nodes and weights for G rings, the regions of residuals whose log densities are not clamped.
 
     Ring g contains the points r with 2(h_g - M) < |r - a|^2 < 2(h_g + M), where M is ``bound``.  The weight of a node
     is the area that the node represents, divided by 2 pi.  The nodes are (G, Q, 2), and the weights (G, Q).

@@ -129,7 +129,7 @@ def correct(
 
 @dataclass(frozen=True)
 class _Rows:
-    """Predictor rows, their numbers of records, and the function that computes privacy weights from risks.
+    """Combinations of predictors, their numbers of records, and the function from risks to privacy weights.
 
     ``X`` (G, K) are the predictor rows, ``size`` (G,) the numbers of records, and ``alpha`` is the function.  ``draws``
     is the number of posterior draws over which a risk is the maximum.
@@ -237,7 +237,7 @@ def _solved(draw: _Theta, start: Floats, rows: _Rows, H: Floats | None) -> tuple
 
 
 def _extent(x: Floats, draw: _Theta, rows: _Rows) -> float:
-    """Return the size of the step ``x`` of the parameters: the largest change of a log mean or another quantity.
+    """Return the largest absolute change of a log mean, or of another quantity, if the parameters change by ``x``.
 
     The quantities are the log means, u, the mean log weights (relative to sigma) and log sigma.
     """
@@ -349,7 +349,7 @@ def _risks(theta: _Theta, rows: _Rows, v: Floats, row: Codes, mass: Floats, z: F
 
 
 def _log_means(variance: Floats, mu: Floats, a: float, normal: Floats) -> Floats:
-    """Compute the errors (G, N) of the log means of G predictor rows in N posterior draws.
+    """Compute errors (G, N) of log means in N posterior draws, for each of G combinations of predictors.
 
     The log means have posterior variances ``variance`` (G,).  ``mu`` (G,) are the means, and ``a`` is 1 / phi.  The
     draws are made from standard normal numbers ``normal`` (N,).  If a single cell of n records has the mean mu, log mu
@@ -363,7 +363,7 @@ def _log_means(variance: Floats, mu: Floats, a: float, normal: Floats) -> Floats
 
 
 def _directions(dim: int, draws: int) -> Floats:
-    """Return a few points at which a function has about the same maximum as over ``draws`` draws from N(0, I).
+    """Return a few points that replace ``draws`` draws from N(0, I) when the maximum of a function is computed.
 
     The points (N, dim) are 0 and points evenly spread on a sphere.  The radius makes the maximum exact for linear
     functions: averaged over all directions, the largest projection of a point on a direction is the expected maximum of
@@ -383,7 +383,7 @@ def _directions(dim: int, draws: int) -> Floats:
 
 
 def _counts_of_rows(mu: Floats, phi: float) -> tuple[Floats, Floats]:
-    """Represent the negative binomial distribution in each of G predictor rows by a few counts and probabilities.
+    """Represent the negative binomial distribution, for each combination of predictors, by a few weighted counts.
 
     The distributions have the means ``mu`` (G,) and the dispersion ``phi``.  Returns two arrays (G, NODES): the counts,
     and their probabilities, which add up to 1 in each row.  Large counts need not be whole numbers, because each of

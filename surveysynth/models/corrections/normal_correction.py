@@ -201,7 +201,7 @@ class _Limit:
 
     @cached_property
     def row(self) -> Codes:
-        """Position of the pair in each combination of a pair (PSU, pattern, category) and a quadrature node.
+        """Position of the pair (PSU, pattern, category) in each combination of a pair and a quadrature node.
 
         The array is (N Q,).  Nodes vary fastest.
         """

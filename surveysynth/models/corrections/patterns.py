@@ -1,4 +1,4 @@
-"""Samples of predictor rows that represent a file, and the error for draws that cannot be corrected."""
+"""Samples of combinations of predictors that represent a file, and the error for draws that cannot be corrected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATTERNS = 256  # more distinct predictor rows than this are represented by a sa
 
 
 def representative_patterns(size: Floats, cell: Codes, most: int, rng: np.random.Generator) -> tuple[Codes, Floats]:
-    """Sample about ``most`` patterns (distinct predictor rows), with probabilities proportional to ``size``.
+    """Sample about ``most`` patterns (combinations of predictors), with probabilities proportional to ``size``.
 
     ``size`` and ``cell`` are the number of records and the public cell of each pattern.  Patterns are sampled
     separately in each cell.  If there are no more than ``most`` patterns, all are taken.  Returns the positions of the

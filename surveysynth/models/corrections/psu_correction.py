@@ -79,13 +79,13 @@ class ClusteredFile:
 
     @cached_property
     def s(self) -> Floats:
-        """Sums (C, K) of the predictor rows x over the records of each PSU."""
+        """Sums (C, K) of the predictors over the records of each PSU."""
         shape = (len(self.n), len(self.X))
         return np.asarray(csr_array((np.ones(len(self.psu)), (self.psu, self.pattern)), shape=shape) @ self.X)
 
     @cached_property
     def C0(self) -> Floats:
-        """The sum (K, K) of x x' over all records, where x is a predictor row."""
+        """The sum (K, K) of x x' over all records, where x are the predictors of a record."""
         rows = np.bincount(self.pattern, minlength=len(self.X))
         return np.asarray(self.X.T @ (rows[:, None] * self.X))
 
@@ -233,7 +233,7 @@ class _Limit:
 
     @staticmethod
     def around(tau: Floats, file: ClusteredFile, weighting: Weighting, rng: np.random.Generator) -> _Limit:
-        """Make the function that computes limits of estimates, near variance ratios ``tau`` (between over within PSUs).
+        """Make the function that computes limits of estimates from true covariances near the variance ratios ``tau``.
 
         ``tau`` (D,) are the variances between PSUs divided by the residual variances.
         """
@@ -246,7 +246,7 @@ class _Limit:
         return _Limit(file, sim, weighting, roots, rng.standard_normal((S, file.X.shape[1], D)))
 
     def __call__(self, B: Floats, L: Floats, ratio: Floats, tau: Floats) -> tuple[Floats, Floats]:
-        """Compute the limit of the estimated covariance within PSUs, and the deficit of the one estimated between PSUs.
+        """Return the limit of the estimate of Sigma (within PSUs), and the deficit of the estimate of T (between PSUs).
 
         Both are (D, D) and in units of L: the limit is L Sigma_lim L', and the estimate of the covariance T between
         PSUs is too small by L deficit L'.

@@ -88,9 +88,9 @@ class Tilts:
 
 @dataclass(frozen=True)
 class Pairs:
-    """The combinations of a PSU, a public pattern and a category, called pairs.  Categories vary fastest.
+    """Combinations of a PSU, a pattern (combination of public predictors) and a category, called pairs.
 
-    There are N = R P K pairs.
+    There are N = R P K pairs, and categories vary fastest.
 
     Attributes
     ----------

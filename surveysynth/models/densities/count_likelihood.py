@@ -88,10 +88,10 @@ def slopes(eta: Floats, phi: Floats) -> tuple[Floats, Floats]:
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def pair_log_densities(count: Codes, row: Codes, v: Floats, rise: Floats, slope: Floats, spent: Floats) -> Floats:
-    """Compute log probabilities, without the term -log v!, of pairs of a count v and a predictor row in each draw.
+    """Compute the log probability of the count in every draw, for P combinations of predictors and count, called pairs.
 
-    The result is (P, S) for P pairs.  Pair i has the count ``v[count[i]]`` and the predictor row ``row[i]``.  ``rise``
-    comes from :func:`rises`, and ``slope`` and ``spent`` are the two arrays from :func:`slopes`.
+    The result is (P, S).  Pair i has the count ``v[count[i]]`` and the predictor row ``row[i]``.  ``rise`` comes from
+    :func:`rises`, minus log v!, and ``slope`` and ``spent`` are the two arrays from :func:`slopes`.
     """
     out = np.empty((count.size, rise.shape[1]))
     for i in nb.prange(count.size):
@@ -215,7 +215,7 @@ def coordinates(likelihood: Likelihood) -> dict[str, Any]:
 
 
 def _empty_rows(likelihood: Likelihood, V: Floats, log_a: float) -> tuple[Codes, Floats]:
-    """Find predictor rows in which almost all counts are 0, so that the log mean log mu is uncertain.
+    """Find combinations of predictors for which almost all counts are 0, so that the log mean log mu is uncertain.
 
     Rows whose log mu are highly correlated are represented by one of them.  Returns the positions of the representing
     rows, and for each the sum of alpha over the rows that it represents.  A row is returned only if its zero counts

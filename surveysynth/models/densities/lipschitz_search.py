@@ -130,9 +130,9 @@ def _fill_box(
 def _fill_cell(
     order: Codes, Y: Floats, base: Floats, mean: Floats, W: Floats, square: Floats, const: Floats, out: Floats
 ) -> None:
-    """Write to ``out[i]``, for each record i of a cell, the largest |log density| over all draws.
+    """Write to ``out[i]``, for each record i of a group with equal means, the largest |log density| over all draws.
 
-    The records of a cell have equal means.  ``order`` holds the positions of the records of the cell, and is
+    The group is called a cell.  ``order`` holds the positions of the records of the cell, and is
     rearranged.
     """
     S, D = const.size, Y.shape[1]
@@ -213,9 +213,10 @@ def farthest(
 
 
 def tasks(cell: Codes) -> tuple[Codes, Codes]:
-    """Divide records, sorted by ``cell`` (n,), into tasks of at most ``TASK`` records of one cell.
+    """Divide the records of each cell, which have equal means, into tasks of at most ``TASK`` records.
 
-    Tasks are processed in parallel.  Returns the first record of each task, followed by n, and the cell of each task.
+    The records are sorted by ``cell`` (n,).  Tasks are processed in parallel.  Returns the first record of each task,
+    followed by n, and the cell of each task.
     """
     starts = np.flatnonzero(np.concatenate([[True], np.diff(cell) > 0]))
     ends = np.append(starts[1:], cell.size)

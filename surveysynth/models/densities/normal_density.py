@@ -236,7 +236,7 @@ class Effects:
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class PSUs:
-    """C PSUs whose effects are integrated out, with alpha-weighted sums over the records of each PSU.
+    """C PSUs whose effects are integrated out, with alpha-weighted sums of predictors and outcomes in each PSU.
 
     Attributes
     ----------

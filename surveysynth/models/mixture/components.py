@@ -40,7 +40,7 @@ class MixtureRecords(Standardized):
 
 @dataclass(frozen=True)
 class Between:
-    """Normal distributions N(mean, sd^2) truncated to [low, high], for K components in G predictor rows.
+    """Normal distributions N(mean, sd^2) truncated to [low, high], for each combination of predictors and component.
 
     ``mean`` has the shape (G, K), and ``sd`` (K,).
     """
@@ -52,7 +52,7 @@ class Between:
 
     @cached_property
     def _ends(self) -> tuple[NDArray[np.bool_], Floats, Floats]:
-        """Flags that mark mirrored distributions, and log probabilities of values below the lower and the upper limit.
+        """Flags of distributions mirrored at the mean, and log probabilities of values below the lower and upper limit.
 
         Each of the three arrays is (G, K).  A distribution is mirrored at its mean if its lower limit is above its
         mean, so that small probabilities lose no digits.
@@ -69,9 +69,9 @@ class Between:
             return np.asarray(above + np.log1p(-np.exp(below - above)))
 
     def draw(self, row: Codes, k: Codes, rng: np.random.Generator) -> Floats:
-        """Draw a value for each record from its component ``k``, given its combination of predictors, number ``row``.
+        """Draw a value for each record, given the component ``k`` and the combination of predictors ``row``.
 
-        All three are (n,).
+        The values, ``k`` and ``row`` are (n,).
         """
         mirrored, below, _ = (x[row, k] for x in self._ends)
         with np.errstate(divide="ignore"):
@@ -82,7 +82,10 @@ class Between:
 
 
 def drawn(p: Floats, row: Codes, rng: np.random.Generator) -> Codes:
-    """Draw a component (n,) for each record i, with probabilities proportional to ``p[row[i]]``, where p is (G, K)."""
+    """Draw a component for each record.  The probability of component k for record i is proportional to p[row[i], k].
+
+    ``row`` and the result are (n,), and ``p`` is (G, K).
+    """
     cumulated = p.cumsum(axis=1)
     return np.asarray((rng.random((row.size, 1)) * cumulated[row, -1:] > cumulated[row, :-1]).sum(axis=1))
 

@@ -16,7 +16,7 @@ Codes = NDArray[np.intp]
 
 
 class KernelRecords(NamedTuple):
-    """The records with alpha > 0, sorted by predictor row, and constants of the priors.
+    """The records with alpha > 0, sorted by combination of predictors, and constants of the priors.
 
     ``x`` (G, R) are the predictor rows.  ``row``, ``y``, ``w``, ``alpha`` and ``part`` (n,) belong to the records that
     are not zero, and ``row0``, ``w0``, ``alpha0`` and ``part0`` (n0,) to the records that are zero.  ``row`` is the

@@ -1,4 +1,4 @@
-"""PSUs and strata that the predictors do not determine, as groups of records with a common effect.
+"""PSUs and strata that are not functions of the predictors, as groups of records with a common effect.
 
 Letters in shapes are numbers: n of records, and C of groups.
 """
@@ -62,7 +62,7 @@ class Groups:
 
 
 def groups_of(design: SurveyDesign, predictors: Sequence[str]) -> Groups | None:
-    """Return the PSUs and strata of a design that the predictors do not determine, as groups with effects.
+    """Return, as groups with effects, the PSUs and strata that are not functions of the predictors.
 
     Parameters
     ----------

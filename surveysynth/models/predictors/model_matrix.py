@@ -1,4 +1,4 @@
-"""The predictor rows of a formula of public columns: the distinct rows of its model matrix.
+"""The distinct rows of the model matrix of a formula, called predictor rows.
 
 Letters in shapes are numbers: n of records, G of predictor rows, and K of columns.  ``X`` (G, K) are the predictor
 rows, and ``pattern`` (n,) is the position in ``X`` of each record's predictor row.
@@ -165,11 +165,11 @@ def _evaluated(
     predictors: str, frame: pd.DataFrame, types: Mapping[str, str], first: Codes, categories: Synthesized | None,
     given: Mapping[str, Any],
 ) -> tuple[Floats, Floats, formulaic.ModelMatrix]:  # fmt: skip
-    """Return the model matrix of the records of ``frame``, the predictor rows X, and formulaic's ModelMatrix.
+    """Return the model matrices of the records and of the combinations of predictors, and formulaic's ModelMatrix.
 
-    ``first`` are the positions of one record for each combination of public predictors.  With ``categories``, X
-    combines each of these records with each category.  ``given`` are constants of the terms (means, knots).
-    ``types`` are types of columns.
+    ``first`` are the positions of one record for each combination of public predictors.  With ``categories``, the
+    second matrix combines each of these records with each category.  ``given`` are constants of the terms (means,
+    knots).  ``types`` are types of columns.
     """
     # all records are evaluated together, so that center(), bs() and similar terms agree with R
     matrix = formulaic.model_matrix(
@@ -220,7 +220,7 @@ def refuse_missing(column: pd.Series, name: str) -> None:
 
 
 def first_records(pattern: Codes) -> Codes:
-    """Return the position (G,) of the first record with each predictor row."""
+    """Return the position (G,) of the first record with each combination of predictors."""
     first = np.empty(int(pattern.max(initial=-1)) + 1, dtype=np.intp)
     first[pattern[::-1]] = np.arange(len(pattern) - 1, -1, -1)
     return first
@@ -351,7 +351,7 @@ def _determined(X: Floats, pattern: Codes, values: Floats) -> bool:
 def with_log_size(
     X: Floats, pattern: Codes, columns: tuple[str, ...], name: str, size: Floats | None, each: int = 1
 ) -> tuple[Floats, Codes, tuple[str, ...]]:
-    """Add the column log ``size`` (n,), called ``name``, to the predictor rows.
+    """Add the column log ``size`` (n,), called ``name``, to the model matrix.
 
     Returns X, ``pattern`` and the names of the columns.  Nothing is added if ``size`` is None, or if log ``size`` is a
     linear function of the other columns.  ``each`` is as for :func:`with_column`.
@@ -364,7 +364,7 @@ def with_log_size(
 def with_unit_size(
     X: Floats, pattern: Codes, columns: tuple[str, ...], unit: Codes | None
 ) -> tuple[Floats, Codes, tuple[str, ...]]:
-    """Add the log of the number of records in each record's unit as a column to the predictor rows.
+    """Add a column to the model matrix: the log of the number of records in each record's unit.
 
     A unit is what epsilon protects, such as a household.  ``unit`` (n,) is the unit of each record, or None if each
     record is a unit.  Returns X, ``pattern`` and the names of the columns.  Privacy weights of units depend on these
@@ -374,7 +374,7 @@ def with_unit_size(
 
 
 def with_column(X: Floats, pattern: Codes, each: int, column: Floats) -> tuple[Floats, Codes]:
-    """Add a public column (n,) to the predictor rows, and return the new X and ``pattern``.
+    """Add a public column (n,) to the model matrix, and return the new distinct rows and each record's row number.
 
     ``each`` is the number of categories of the synthesized outcomes in the formula, and 1 without such outcomes.  X
     consists of blocks of ``each`` rows that differ only in this category, and so does the new X.

@@ -131,7 +131,7 @@ def refuse_proportional(design: SurveyDesign, outcomes: Sequence[str], X: Floats
 
 
 def _residual_variance(logs: Floats, X: Floats, pattern: Codes) -> float:
-    """Return the residual variance of ``logs`` regressed on the predictors, or ``MOST_LOG`` if that is smaller."""
+    """Return the residual variance of ``logs`` regressed on the predictors, but at most ``MOST_LOG``."""
     return min(residual_squares(logs - logs.mean(), X, pattern) / len(logs), MOST_LOG)
 
 

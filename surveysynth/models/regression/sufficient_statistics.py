@@ -59,7 +59,7 @@ def sufficient_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats) -
 
 
 def sums_by_row(G: int, pattern: Codes, Y: Floats, alpha: Floats) -> tuple[Floats, Floats]:
-    """Compute the sums of alpha (G,) and of alpha Y (G, D) over the records of each predictor row."""
+    """Compute the sums of alpha (G,) and of alpha Y (G, D) for each combination of predictors."""
     a = np.asarray(np.bincount(pattern, alpha, G), dtype=np.float64)
     t = np.array([np.bincount(pattern, alpha * y, G) for y in Y.T], dtype=np.float64).reshape(Y.shape[1], G).T
     return a, t

@@ -198,7 +198,7 @@ class NormalScores:
         return cls(rounded.tolist(), np.round(share, 6).tolist(), source, scale)
 
     def forward(self, y: Floats) -> Floats:
-        """Compute the normal score of y.  It is NaN where the base scale, as the logarithm, is not defined.
+        """Compute the normal score of y.  It is NaN where ``base`` is not defined, such as the log of a negative y.
 
         Parameters
         ----------
@@ -350,7 +350,7 @@ class NormalScores:
 
     @cached_property
     def _curve(self) -> PPoly:
-        """The curve from the base scale u to the normal score z, with a straight piece at each end to extrapolate."""
+        """The curve from amounts u on the scale ``base``, such as logs, to normal scores z, with straight ends."""
         u = self.base.forward(np.array(self.amounts))
         z = ndtri(self.probabilities)
         chord = np.diff(z) / np.diff(u)

@@ -17,7 +17,10 @@ BLOCK = 1 << 16  # values that one core processes at a time
 
 
 def evaluate(curve: PPoly, u: Floats) -> Floats:
-    """Compute the normal scores of amounts ``u`` on the base scale, an array of any shape, on all cores."""
+    """Compute the normal scores of transformed amounts ``u``, such as log amounts, on all cores.
+
+    ``u`` is an array of any shape.
+    """
     return _on_all_cores(_evaluate, u, curve.x, np.ascontiguousarray(curve.c))
 
 
