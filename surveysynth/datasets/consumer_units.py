@@ -121,7 +121,7 @@ def _within_groups(n: int, rng: np.random.Generator) -> Floats:
 
 
 def _heaped(income: Floats, rng: np.random.Generator) -> Floats:
-    """Round incomes as people do: a quarter to the dollar, others to 100 or, if large enough, to 1,000 or 5,000."""
+    """Round incomes as respondents do: to 1, 100, 1,000 or 5,000 dollars at random, but small incomes more finely."""
     to = rng.choice([1, 100, 1000, 5000], income.size, p=[0.25, 0.25, 0.3, 0.2])
     to = np.minimum(to, np.select([income < 5000, income < 25_000], [100, 1000], 5000))
     return np.asarray(np.round(income / to) * to)

@@ -63,7 +63,7 @@ class Ratio:
 
     @classmethod
     def checked(cls, distance: Distance, bounds: Bounds | None) -> Ratio:
-        """Return the weight ratio function of a distance.  Raise InputError for impossible bounds, or none for "logit".
+        """Return the ratio function g for a distance and bounds.  Raise InputError for impossible or lacking bounds.
 
         Possible bounds are 0 <= low < 1 < high, since the ratio 1 (the old weight) must be allowed.
         """

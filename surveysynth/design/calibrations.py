@@ -1,4 +1,4 @@
-"""Calibrations that made the weights of a design: columns with known totals, and weights before and after.
+"""Calibrations of the weights of a design: columns with known totals, and weights before and after calibration.
 
 A margin is a column, or several crossed columns, whose groups have known totals.
 """

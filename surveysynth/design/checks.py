@@ -67,7 +67,7 @@ def check_roles(
 
 
 def labels_of(frame: pd.DataFrame, labels: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the headings of columns without line breaks, and leave out empty headings.
+    """Return the headings of columns, with line breaks replaced by blanks.  Empty headings are left out.
 
     Raise InputError for an unknown column, or if ``labels`` does not map columns to texts.
     """

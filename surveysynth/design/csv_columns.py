@@ -116,7 +116,7 @@ class Column:
         self._look_closer(texts, shapes, numbers)
 
     def _look_closer(self, texts: pa.StringArray, shapes: pa.StringArray, numbers: list[str]) -> None:
-        """Update the attributes ``choices``, ``low`` and ``high``, which depend on the digits of the values."""
+        """Update the attributes that depend on the digits of the values: ``choices``, ``low`` and ``high``."""
 
         def values_like(form: re.Pattern[str]) -> pa.StringArray:
             alike = pa.array([shape for shape in numbers if form.fullmatch(shape.translate(ONE_MARK))], pa.string())
@@ -131,7 +131,7 @@ class Column:
 
     @property
     def answers(self) -> bool:
-        """True if the column is read as texts whatever the decimal mark is, so that "NA" is a valid value."""
+        """True if the column is text under any decimal mark.  "NA" is then a valid value, and not missing."""
         return self.as_is or self.texts or (self.truths and bool(self.shapes))
 
     @property
@@ -142,7 +142,7 @@ class Column:
         return Forms(self.shapes, self.choices.could_be(self.shapes))
 
     def kind(self, dialect: Dialect) -> Kind:
-        """Return the type of the column, for a file whose numbers have the marks of ``dialect``.
+        """Return the type of the column, given the decimal mark and the mark between thousands in ``dialect``.
 
         The type is "text", "truth" (True and False), "whole" (64-bit integers), "large" (unsigned 64-bit integers) or
         "number" (floats).
@@ -209,7 +209,7 @@ class CsvColumns:
         self.kinds = {name: column.kind(self._dialect) for name, column in self._columns.items()}
 
     def frame(self, block: Texts) -> pd.DataFrame:
-        """Convert the texts of some records to columns of their types.
+        """Return a block of records as a frame, with the texts of each column converted to the type of the column.
 
         Whole numbers become floats if some values of the column are missing.
         """

@@ -115,7 +115,7 @@ class Form:
 
 
 class _OtherParser(Exception):
-    """Error for a csv file that Arrow cannot read and that pandas, which is slower, has to read."""
+    """Error for a csv file that Arrow cannot read, so that the slower pandas has to read the file."""
 
 
 class CsvTexts:
@@ -152,7 +152,7 @@ class CsvTexts:
             raise self._refused("ParserError")
 
     def through(self, work: Callable[[Iterator[Texts]], T]) -> T:
-        """Call ``work`` with an iterator over all blocks, and return its result.
+        """Apply the function ``work`` to an iterator over all blocks of records, and return the result of ``work``.
 
         If Arrow cannot read the file to its end, ``work`` is called again, with all blocks as read by pandas.
 
@@ -359,7 +359,7 @@ def _overlong(path: Path, form: Form) -> InputError | None:
 
 
 def _wrong_encoding(path: Path, encoding: str | None) -> InputError:
-    """Make the error for a csv file in an unexpected encoding.  It names the lines that are not utf-8."""
+    """Make the error for a csv file that is not in ``encoding`` or, if ``encoding`` is None, not in utf-8."""
     if encoding is not None:
         return InputError(f"{path.name!r} is not in encoding={encoding!r}; give the one that it was written in")
     with _opened(path) as file:

@@ -66,7 +66,7 @@ class DesignRecords:
         return partial(type(self), **self._checked_roles()), (self.frame,), kept
 
     def _checked_roles(self) -> dict[str, Any]:
-        """Return arguments that make this design again without the checks that it has passed already.
+        """Return arguments with which this design can be made again without repeating checks.
 
         For this, ``pps`` is left out, and ``lonely_psu`` is "remove".  The caller then sets both attributes.
         """
@@ -79,7 +79,7 @@ class DesignRecords:
         return design
 
     def _with(self, **changed: Any) -> Self:
-        """Copy the design with some attributes replaced, and :attr:`source` None.  No checks are made."""
+        """Copy the design with some attributes replaced, and without :attr:`source`.  No checks are made."""
         design = type(self).__new__(type(self))
         design.__dict__.update(self.__dict__ | {"_source": None} | changed)
         design.__dict__.pop("degf", None)  # computed once, for this design
@@ -175,7 +175,7 @@ class DesignRecords:
 
     @property
     def entering(self) -> NDArray[np.bool_]:
-        """True for each record whose weight is not 0, or whose weight in some replicate is not 0: (n,)."""
+        """True for each record with a nonzero weight or a nonzero replicate weight: (n,)."""
         return np.asarray(self.multiplicand > 0)
 
     @property

@@ -80,7 +80,7 @@ def shapes_of(texts: pa.StringArray) -> pa.StringArray:
 
 @lru_cache(maxsize=1 << 14)
 def readings(shape: str) -> frozenset[Reading]:
-    """Return all pairs (decimal mark, mark between thousands) with which a shape, such as "9,999", is a number.
+    """Return the ways to read a shape such as "9,999" as a number: pairs (decimal mark, mark between thousands).
 
     A mark is None if the shape, read in this way, does not have it.  For 9.999, the pairs are (".", None) and
     (None, ".").  The set is empty if the shape is no number.
@@ -100,7 +100,7 @@ def readings(shape: str) -> frozenset[Reading]:
 
 
 def reading(shape: str, dialect: Dialect) -> Reading | None:
-    """Return the decimal mark and the mark between thousands of a shape, such as "9,999", read in a dialect.
+    """Return the decimal mark and the mark between thousands that a shape, such as "9,999", has under ``dialect``.
 
     They are one of the pairs of :func:`readings`.  Return None if the shape is no number in this dialect.
     """
@@ -179,7 +179,7 @@ class Forms:
 
     @property
     def dialects(self) -> frozenset[Dialect]:
-        """The dialects in which every value is a number."""
+        """The dialects (decimal mark and mark between thousands) in which every value of the column is a number."""
         return frozenset(d for d in DIALECTS if all(reading(shape, d) for shape in self.shapes))
 
 

@@ -145,7 +145,7 @@ def holds(column: pd.Series, codes: Sequence[Code]) -> NDArray[np.bool_]:
 
 
 def text_forms(codes: Sequence[Code]) -> list[str]:
-    """List the texts in which the codes may be written.  98.0 may be "98.0" or "98"."""
+    """List all ways to write the codes as text.  98.0 may be written "98.0" or "98"."""
     numbers = [number for code in codes if (number := _number(code)) is not None]
     return [*(str(code) for code in codes), *(f"{number:.15g}" for number in numbers)]
 

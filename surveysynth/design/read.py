@@ -223,7 +223,7 @@ def unreadable(path: Path, kind: str, encoding: str | None = None, *, asked: boo
 
 
 def _by_number(codes: list[Code], names: dict[Code, str]) -> list[Code]:
-    """Replace the labels among ``codes`` by the codes that have these labels."""
+    """Replace each label in ``codes`` by the codes that have this label."""
     texts = set(names.values())
     return [
         *(code for code in codes if code not in texts),
@@ -261,7 +261,7 @@ def by_label(column: pd.Series, names: dict[Code, str]) -> pd.Categorical[str]:
 
 
 def names_of(labels: dict[Code, str], declared: list[Code]) -> dict[Code, str]:
-    """Return the value labels of a column without the values that the user declared missing, sorted by value.
+    """Return the value labels of a column, sorted by value.  Values that the user declared missing are left out.
 
     ``labels`` and the returned dict map each value to its label.
     """

@@ -160,7 +160,7 @@ class Scan:
         return made
 
     def typed(self, name: str) -> pd.Series:
-        """Return an empty column of the type that the column has in the files.  Texts are not categories here."""
+        """Return an empty column that has the type of column ``name`` in the files.  Texts do not become categories."""
         return pa.array([], type=self._data.schema.field(name).type).to_pandas().rename(name)
 
     def _columns(self, names: list[str]) -> dict[str, Any]:

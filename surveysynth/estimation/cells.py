@@ -1,4 +1,4 @@
-"""Totals and ratios in all domains of a table, with variances, from sums by cell in one pass over the records.
+"""Totals and ratios in all domains of a table, with variances, from sums over the records of each cell.
 
 If every record is a sampling unit, the variance in a domain follows from sums over the records of the domain
 (:mod:`.taylor`).  These sums add up over cells, the smallest domains of a table.  Record i has weight w_i, numerator
@@ -40,7 +40,7 @@ NONE = np.empty(0)
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class CellMoments(ABC):
-    """Sums over records, from which one quantity can be estimated in any domain made of cells.
+    """Sums over records, from which one quantity can be estimated in any domain that is a union of cells.
 
     There are separate sums for each pair of a stratum and a cell.
 
@@ -62,7 +62,7 @@ class CellMoments(ABC):
 
     @abstractmethod
     def _over_blocks(self, block_sums: BlockSums, values: int, *constants: Floats) -> Floats:
-        """Compute sums of several variables over the records of each stratum in each cell: (values, pairs).
+        """Sum several variables over the records of each combination of stratum and cell: (values, pairs).
 
         ``values`` is the number of variables.  ``block_sums`` is :func:`sums_of` or :func:`squares_of`, which computes
         the sums over one block of records.  The ``constants`` are its arguments ``ratio`` and ``near``.
@@ -70,12 +70,12 @@ class CellMoments(ABC):
 
     @property
     def pairs(self) -> int:
-        """Number of pairs of a stratum and a cell."""
+        """Number of combinations of stratum and cell."""
         return len(self.cell)
 
     @cached_property
     def _sums(self) -> Floats:
-        """Number of records, and sums of weighted values, for each pair of a stratum and a cell: (4, pairs).
+        """Number of records and sums of weighted values, by stratum and cell: (4, pairs).
 
         The sums are of w y, w x and |w x|.  A record has weight w, numerator y and denominator x.
         """
@@ -83,7 +83,7 @@ class CellMoments(ABC):
 
     @cached_property
     def _ratio(self) -> Floats:
-        """Ratio R_c of the whole cell (numerator / denominator over all strata), for each stratum and cell: (pairs,).
+        """Estimated ratio R_c in cell c, over all strata, repeated for each stratum in the cell: (pairs,).
 
         R_c is 0 for a total.  R_c is also 0 in a cell where positive and negative x nearly cancel: the ratio of such a
         cell would be far larger than all ratios of the table, and the variances of margins would lose digits.
@@ -97,7 +97,7 @@ class CellMoments(ABC):
 
     @cached_property
     def around(self) -> tuple[Floats, Floats]:
-        """Ratios and approximate means around which sums of squares are taken, for each stratum and cell.
+        """Ratios of cells, and approximate means by stratum and cell, around which sums of squares are computed.
 
         The ratios are R_c, (pairs,).  The means are of the residuals a and the weighted denominators b in the module's
         docstring, (2, pairs).
@@ -107,7 +107,7 @@ class CellMoments(ABC):
 
     @cached_property
     def _moments(self) -> Floats:
-        """Means, and sums of squares and products, of residuals and weighted denominators by stratum and cell.
+        """Means, sums of squares and sums of products of residuals and weighted denominators, by stratum and cell.
 
         The residuals are a, and the weighted denominators are b, in the module's docstring.  The squares and products
         are of deviations from the means: (5, pairs).
@@ -201,7 +201,7 @@ class RecordMoments(CellMoments):
         )  # fmt: skip
 
     def _over_blocks(self, block_sums: BlockSums, values: int, *constants: Floats) -> Floats:
-        """Compute sums over blocks of records in threads, and add them up.
+        """Compute the sums for each block of records in parallel threads, and add up the results.
 
         A block has BLOCK records, or more if the sums of all blocks would be more than MOST numbers.
         """

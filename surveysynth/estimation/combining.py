@@ -59,7 +59,7 @@ def combine(q: Floats, u: Floats, degf: float | Floats, redrawn: Floats | None =
 
 
 def _with_noise(combined: Combined, degf: float | Floats, redrawn: Floats | None) -> Combined:
-    """Add the variance of the privacy noise that all data sets share: the variance of the ``redrawn`` estimates."""
+    """Add the variance due to privacy noise, which is the variance of the estimates ``redrawn`` with other noise."""
     if redrawn is None:
         return combined
     valid = np.ma.masked_invalid(redrawn)  # a small domain may have no record in some data sets

@@ -204,7 +204,7 @@ def _part(
 
 
 def _sides(design: SurveyDesign, names: list[str], between: Between | None) -> tuple[Codes, object, object]:
-    """Return a code for the compared category of each record, and the two categories of ``between``.
+    """Return a code for each record (first, second or neither compared category), and the two categories.
 
     The code of a record is 0 for the first category, 1 for the second and -1 for neither: (n,).
     """
@@ -280,9 +280,9 @@ def _side_shares(
 
 
 def _with_extreme_limits(part: pd.DataFrame, interval: Interval, first: Share, second: Share) -> pd.DataFrame:
-    """Replace confidence limits of differences with a share of 0 or 1 by limits from the intervals of both shares.
+    """Replace the confidence limits of each difference in which a share is 0 or 1.
 
-    The new limits are those of :meth:`Interval.difference_limits`.
+    The new limits follow from the intervals of both shares (:meth:`Interval.difference_limits`).
     """
     extreme = nobody_or_all(first[0].estimate) | nobody_or_all(second[0].estimate)
     low, high = interval.difference_limits(*first, *second)

@@ -126,7 +126,7 @@ def onepass(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: in
 
 
 def estimated(estimator: str, design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Floats:
-    """Compute the point estimates in all domains by the estimator that ``estimator`` names: (domains,).
+    """Compute the point estimates in all domains with the estimator of the given name: (domains,).
 
     For ``onepass``, no variances are computed, except of quantiles, to save time.
     """
@@ -237,15 +237,15 @@ def woodruff(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: i
 def as_shares(
     design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int
 ) -> tuple[Estimates, Quantity, Floats]:
-    """Estimate quantiles, each with a share and a factor: the factor times the share has the variance of the quantile.
+    """Estimate quantiles, and for each quantile a share and a factor whose product has the variance of the quantile.
 
     Returns
     -------
     (Estimates, Quantity, float array (domains,))
         First, the quantiles with their variances.  Second, the share of records that are not above the quantile of
         their domain, as a quantity whose estimates and linearized values can be computed.  Third, a factor for each
-        domain: minus the Woodruff standard error of the quantile divided by the standard error of the share.  The
-        factor times the share has the variance of the quantile (Francisco & Fuller 1991).
+        domain: minus the Woodruff standard error of the quantile divided by the standard error of the share (Francisco
+        & Fuller 1991).
     """
     assert quantity.y is not None
     estimator = onepass if design.replication is None else replicates

@@ -24,7 +24,7 @@ KIND: dict[str, str] = {  # names in messages
 
 
 def mean(linear: Floats, family: Family) -> tuple[Floats, Floats, Floats]:
-    """Return the mean mu, the derivative mu' by the linear predictor, and the residual's weight mu' / V(mu) in scores.
+    """Return the mean mu, the derivative mu' by the linear predictor, and the score factor mu' / V(mu) of residuals.
 
     The link is the identity for ``gaussian``, the logit for ``binomial``, the probit for ``probit``, log(-log(1 - mu))
     for ``cloglog``, and the logarithm for ``poisson`` and ``gamma``.  The variance function V is 1 for ``gaussian``, mu

@@ -82,7 +82,7 @@ def fit_glm(design: SurveyDesign, data: Data, family: Family) -> Fit:
 
 
 def deviance(design: SurveyDesign, data: Data, family: Family, kept: Bools) -> float:
-    """Return the weighted deviance of the model with only those columns of the model matrix that ``kept`` marks.
+    """Fit the model with only the columns of X marked in ``kept``, and return the weighted deviance.
 
     The weights are scaled to mean 1.  The errors are the errors of :func:`fit_glm`.
     """

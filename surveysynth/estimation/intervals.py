@@ -49,7 +49,7 @@ class Interval:
         return cls(float(level), np.inf if normal else None if df is None else positive(df, "df"), method)  # type: ignore[arg-type]
 
     def known_df(self, combined: Combined) -> Combined:
-        """Return the estimates with the degrees of freedom ``df`` of these settings, if they are given."""
+        """Return the estimates with degrees of freedom ``df``, or unchanged if the settings have no ``df``."""
         if self.df is None:
             return combined
         return Combined(combined.estimate, combined.se, np.full(combined.se.shape, self.df))

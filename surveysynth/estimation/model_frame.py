@@ -1,4 +1,4 @@
-"""Model frames: the matrices that fits and predictions make from a formula and from records."""
+"""Model frames: outcome, model matrix and offset of records, computed from a formula."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def _offsets(offset: str | None, frame: pd.DataFrame) -> Floats:
 
 
 def design_matrix(spec: Any, frame: pd.DataFrame) -> Floats:
-    """Compute the model matrix of records from the right-hand side of a fitted formula."""
+    """Compute the model matrix of other records, with the terms and categories of a fit (``spec``)."""
     return np.asarray(spec.get_model_matrix(_ready(frame), na_action="ignore"), dtype=np.float64)
 
 
@@ -247,7 +247,7 @@ def data_of(
 
 
 def _present(design: SurveyDesign, names: list[str], missing: str) -> Bools:
-    """Return True for each record that has a value in every column ``names``, and enters the estimates, (n,).
+    """Return True for each record that enters the estimates and has a value in every column in ``names``: (n,).
 
     A record enters if its weight, or its weight in some replicate, is not 0.  With ``missing="fail"``, raise InputError
     if a value is missing.

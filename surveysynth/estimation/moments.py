@@ -149,7 +149,7 @@ def covariances(
 
 
 def _left_out(design: SurveyDesign, columns: Sequence[Quantity]) -> NDArray[np.bool_]:
-    """Mark the records that have a missing value in a column or that the design leaves out of all estimates."""
+    """Return True for each record with a missing value, or with weight 0 in the design and in all replicates: (n,)."""
     return np.asarray(np.isnan([c.y for c in columns if c.y is not None]).any(axis=0) | ~design.entering)
 
 

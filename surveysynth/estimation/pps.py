@@ -190,7 +190,7 @@ def hajek_matrix(stratum: Codes, pi: Floats, Z: Floats) -> Floats:
 
 
 def brewer(stratum: Codes, pi: Floats, z: Floats, domain: Codes, domains: int) -> Floats:
-    """Compute the approximate variance of the total of z in each domain that R's ``svydesign(pps="brewer")`` gives.
+    """Compute the variance of the total of z in each domain by the approximation ``pps="brewer"`` of R's ``svydesign``.
 
     The parameters are those of :func:`hajek`.  A stratum with a single unit adds 0.
     """
@@ -205,7 +205,7 @@ def brewer(stratum: Codes, pi: Floats, z: Floats, domain: Codes, domains: int) -
 
 
 def brewer_matrix(stratum: Codes, pi: Floats, Z: Floats) -> Floats:
-    """Compute the covariance matrix of the totals of the columns of Z that R's ``svydesign(pps="brewer")`` gives."""
+    """Compute the covariance matrix of the totals of the columns of Z by R's approximation ``pps="brewer"``."""
     c, scale, units, _ = _stratum_units(stratum, pi)
     mean = np.column_stack([sums(stratum, column, units.size) for column in Z.T]) / units[:, None]
     centred = Z - mean[stratum]
@@ -213,14 +213,17 @@ def brewer_matrix(stratum: Codes, pi: Floats, Z: Floats) -> Floats:
 
 
 def _stratum_units(stratum: Codes, pi: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return 1 - pi_i by record, and n_h / (n_h - 1), the number n_h of units and the sum of 1 - pi_i by stratum."""
+    """Return 1 - pi_i by record, and n_h / (n_h - 1), n_h and the sum of 1 - pi_i for each stratum of n_h units."""
     c = 1 - pi
     units = np.bincount(stratum).astype(np.float64)
     return c, np.where(units > 1, units / np.maximum(units - 1, 1), 0.0), units, sums(stratum, c, units.size)
 
 
 def _stratum_weights(stratum: Codes, pi: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return 1 - pi_i by record, and n_h / (n_h - 1) and the sum of 1 - pi_i by stratum, with n_h units of pi_i < 1."""
+    """Return 1 - pi_i for each record, and n_h / (n_h - 1) and the sum of 1 - pi_i for each stratum.
+
+    n_h is the number of units with pi_i < 1.
+    """
     c = 1 - pi
     uncertain = sums(stratum, (c > 0).astype(np.float64), int(stratum.max()) + 1)
     return c, uncertain / np.maximum(uncertain - 1, 1), sums(stratum, c, uncertain.size)

@@ -1,4 +1,4 @@
-"""Quantities to estimate.  Each is a statistic with the outcome values of the records from which it is computed."""
+"""Quantities to estimate.  Each has a statistic, such as the mean, and values of an outcome, one per record."""
 
 from __future__ import annotations
 

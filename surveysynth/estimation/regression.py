@@ -1,4 +1,4 @@
-"""Regressions of one design or of synthetic data sets: coefficients, tests and predictions (R's ``svyglm``)."""
+"""Regressions on one design or on synthetic data sets: coefficients, tests and predictions (R's ``svyglm``)."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def likelihood_ratio_test(
 
 
 def _term(term: str, terms: Sequence[str]) -> str:
-    """Return the name of a term in ``terms``, such as a:b for "b:a".  Raise InputError for an unknown term."""
+    """Return a term as the formula spells it, such as a:b for "b:a".  Raise InputError for an unknown term."""
     for known in terms:
         if sorted(term.replace(" ", "").split(":")) == sorted(known.replace(" ", "").split(":")):
             return known

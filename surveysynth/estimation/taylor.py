@@ -104,7 +104,7 @@ def multistage(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> 
 
 
 def _stages(design: SurveyDesign) -> Iterator[tuple[Stage, Floats]]:
-    """Yield each stage that adds to the variance, with the product of earlier sampling fractions for each stratum."""
+    """Yield each stage that adds to the variance, and by stratum the product of all earlier sampling fractions."""
     share = np.ones(design.stages[0].sampled.size)
     for stage in design.stages:
         yield stage, share

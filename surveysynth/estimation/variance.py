@@ -127,7 +127,7 @@ def degrees_of_freedom(design: SurveyDesign, domain: Codes, domains: int) -> Flo
     first = design.stages[0]
 
     def occupied_groups(groups: Codes) -> Codes:
-        """Count the groups (PSUs or strata) that have records of each domain: (domains,)."""
+        """Count, for each domain, the groups (PSUs or strata) with records of the domain: (domains,)."""
         size = int(groups.max()) + 1
         if size == len(groups):  # every group has one record
             return np.bincount(domain[inside], None, domains)

@@ -1,4 +1,4 @@
-"""Tests of several estimates: Wald's F, its form for synthetic data, and Rao and Scott's for working models."""
+"""Tests of several estimates: Wald's F test, also for synthetic data, and Rao and Scott's test for working models."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ def _log_odds(pi: Floats, n: int) -> tuple[Floats, Floats, Complex]:
 
 @nb.njit(cache=True)
 def _moments(pi: Floats, x: Floats, code: Positions, out: Floats) -> None:
-    """Add sums of Chebyshev polynomials, weighted by pi (1 - pi), over each bin of units to ``out`` (bins, degrees).
+    """Compute weighted sums of Chebyshev polynomials for each bin of units, and add them to ``out`` (bins, degrees).
 
     ``out[b, q]`` gets the sum of pi (1 - pi) T_q(x) over the units of bin b.  A bin is a set of units with similar pi,
     and T_q is the Chebyshev polynomial of degree q.  x, from -1 to 1, is the position of a unit in its bin.  ``code``

@@ -73,7 +73,7 @@ class GivenReplicates(Replicates):
 
     @cached_property
     def _alone(self) -> NDArray[np.bool_]:
-        """True for each record that has weight 0 and, in some replicate, another weight: (n,)."""
+        """True for each record with weight 0 but a nonzero weight in some replicate: (n,)."""
         alone = np.zeros(self.weights.size, dtype=bool)
         zero = np.flatnonzero(self.weights == 0)
         if self.combined and zero.size:
@@ -166,7 +166,7 @@ def given(
 
 
 def _check_combined(columns: Sequence[pd.Series], weights: Floats, combined: bool) -> None:
-    """Raise InputError for columns of replicate weights that contradict ``combined``, or are on another scale.
+    """Raise InputError if columns of replicate weights contradict ``combined``, or are far from the expected scale.
 
     With ``combined``, the user declares that the columns have full weights.  Otherwise the user declares factors, by
     which the weights are multiplied.  For each record, the mean over the columns should be the weight of the record if

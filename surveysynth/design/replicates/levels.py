@@ -1,4 +1,4 @@
-"""Replicate weights with few different factors, which are stored as small whole numbers."""
+"""Replicate weights whose factors take few different values, stored as one byte per unit and replicate."""
 
 from __future__ import annotations
 
