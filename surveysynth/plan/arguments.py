@@ -183,7 +183,7 @@ def policy_of(settings: Settings, folder: Path) -> Policy | None:
 
 
 def _ball(settings: Settings) -> dict[str, Any]:
-    """Return the size of the balls around true values, as arguments of a measure of risk or a release rule."""
+    """Return the arguments of a risk measure or release rule that set the size of the balls around true values."""
     privacy = settings.privacy
     if privacy.absolute and privacy.radius is None:
         raise InputError("privacy.absolute needs privacy.radius, in the unit of the outcome")
@@ -199,7 +199,7 @@ def _refuse_stray(settings: Settings, names: tuple[str, ...], needed: str) -> No
 
 
 def by_of(settings: Settings, design: SurveyDesign, model: Synthesizer) -> list[str]:
-    """Return the variables by which tables are published.  Without ``tables.by`` these are discrete predictors.
+    """Return the variables that define the domains of the published tables, by default the discrete predictors.
 
     The default is that of :meth:`surveysynth.Release.table_predictors`.  Raise InputError if a variable is neither a
     predictor nor a categorical outcome, because the release would not preserve relations with such a variable.
@@ -216,7 +216,7 @@ def by_of(settings: Settings, design: SurveyDesign, model: Synthesizer) -> list[
 
 
 def print_of(settings: Settings, model: Synthesizer, folder: Path) -> tuple[Symbols, Wording]:
-    """Return the symbols for the quality of estimates, and the words of the printed tables.
+    """Return the quality symbols and the wording of headings, titles and footnotes for printed tables.
 
     Raise InputError if symbols or words are not valid, or units of measurement are given for columns that are not
     outcomes.
@@ -229,7 +229,7 @@ def print_of(settings: Settings, model: Synthesizer, folder: Path) -> tuple[Symb
 
 
 def accepted_of(settings: Settings) -> list[str]:
-    """Return what the plan accepts: names of failed diagnostics, and "information" for low privacy weights."""
+    """Return the names of accepted defects of a fit: failed diagnostics, or "information" for low privacy weights."""
     return [name for name in settings.release.accept or () if name != CONFIRMED]
 
 

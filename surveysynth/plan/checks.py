@@ -52,7 +52,7 @@ def refuse_labelled(design: SurveyDesign, settings: Settings, model: Synthesizer
 
 
 def refuse_far_total(design: SurveyDesign, settings: Settings) -> None:
-    """Raise InputError if the population total is far from the sum of the survey weights, unless the plan accepts it.
+    """Raise InputError if the population total is far from the sum of weights and the plan does not accept it.
 
     The plan accepts it by "population_total" in ``release.accept``.  A total far from the sum is likely to be an error.
     """

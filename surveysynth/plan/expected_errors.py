@@ -180,7 +180,7 @@ def rehearsals(
 
 
 def pooled(found: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the table of :func:`expected_errors`, given the accuracy (:attr:`Rehearsal.cells`) for all made-up files.
+    """Combine the accuracy for all made-up files (:attr:`Rehearsal.cells`) into the table of :func:`expected_errors`.
 
     Variances are averaged over rehearsals before ratios and coefficients of variation are computed.
     """
@@ -240,7 +240,7 @@ def _made_up(request: StrictRequest, terms: Sequence[Term], run: int) -> SurveyD
 
 
 def _raked(w: Floats, terms: Sequence[Term], totals: Mapping[str, Floats]) -> Floats:
-    """Rake weights to the public ``totals`` of the levels of terms, in 20 rounds."""
+    """Rake the weights w to public population totals (``totals``), such as totals by region, in 20 rounds."""
     levels = {term.name: term.level for term in terms}
     for name in [*totals] * RAKED:
         level, total = levels[name], totals[name]
@@ -262,7 +262,7 @@ def _shares(measured: Measurements) -> pd.DataFrame:
 
 
 def _compared(made: SurveyDesign, measured: Measurements, names: list[str], m: int, seed: int) -> pd.DataFrame:
-    """Make the release of a made-up file from noisy tables, and return its estimates (:attr:`Rehearsal.cells`).
+    """Make a release from noisy tables, and return the estimates of the release (:attr:`Rehearsal.cells`).
 
     ``names`` are the variables of the tables.
     """
@@ -295,7 +295,7 @@ def _cells(made: SurveyDesign, release: Release, name: str, names: list[str]) ->
 
 
 def _shifted(terms: Sequence[Term], n: int, rng: np.random.Generator, sd: float) -> Floats:
-    """Draw n normal numbers with effects of the levels of every term, and a standard deviation of about ``sd``."""
+    """Draw n normal values with random effects of predictors, strata and PSUs, and a standard deviation near ``sd``."""
     z = rng.standard_normal(n)
     for term in terms:
         effect = np.linspace(-1.5, 1.5, term.levels) if term.levels > 1 else np.zeros(1)
@@ -305,7 +305,7 @@ def _shifted(terms: Sequence[Term], n: int, rng: np.random.Generator, sd: float)
 
 
 def _values(schema: Outcome, terms: Sequence[Term], n: int, rng: np.random.Generator) -> pd.Series:
-    """Draw n values that agree with the declaration of an outcome and depend on the levels of terms."""
+    """Draw n values of an outcome within the declared bounds or levels, with effects of predictors, strata and PSUs."""
     if schema.levels is not None:
         score = _shifted(terms, n, rng, 1.0)
         cuts = np.quantile(score, np.arange(1, len(schema.levels)) / len(schema.levels))

@@ -220,10 +220,10 @@ def _size_findings(settings: Settings, design: SurveyDesign, outcome: str) -> li
 
 
 def _cell_findings(design: SurveyDesign, outcome: str, by: list[str], ratio: float | None) -> list[str]:
-    """Return a sentence on the expected coefficients of variation of the outcome's means in cells of ``by``.
+    """Return a sentence on the coefficients of variation to expect in the release for domain means of the outcome.
 
-    These are the file's coefficients times ``ratio``, the expected standard error in the release divided by the
-    standard error in the file.
+    The domains are the cells of ``by``.  The coefficients are the file's coefficients times ``ratio``, the expected
+    standard error in the release divided by the standard error in the file.
     """
     if ratio is None or np.isnan(design.numeric(outcome)).any():
         return []

@@ -326,9 +326,9 @@ class Plan(PlanEntries):
         return ledger if privacy.cap is None else ledger.with_cap(privacy.cap)
 
     def privacy_cost(self, *, seed: int | None = None) -> PrivacyCost | pd.DataFrame:
-        """Compute the privacy cost of the plan's epsilon or c1 by a dry run of the fit.  Nothing is released.
+        """Compute the privacy cost of the planned release by a dry run of the fit.  Nothing is released.
 
-        The scale of the privacy weights is c1.  If the plan has neither epsilon nor c1, the result is a table for
+        If the plan has neither epsilon nor c1 (the scale of the privacy weights), the result is a table for
         several values of epsilon and m.
 
         Parameters

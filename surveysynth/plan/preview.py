@@ -50,7 +50,7 @@ ZEROS = "{} include 0: if many amounts are exactly 0, declare zeros = true in {}
 
 @dataclass(frozen=True, repr=False)
 class Preview:
-    """What to expect of a release before any of the privacy budget is spent.
+    """The expected accuracy of a planned release, with sentences and warnings.  No privacy budget is spent.
 
     Attributes
     ----------
@@ -255,7 +255,7 @@ def _range(values: pd.Series, form: str) -> str:
 def _page_text(
     settings: Settings, facts: PublicFacts, model: Synthesizer, mechanism: Mechanism, folder: Path, before: float
 ) -> list[str]:  # fmt: skip
-    """Return the sentences on privacy that printed tables will have, and one on printed facts that the plan lacks.
+    """Return the footnotes on privacy for printed tables, and a sentence on table facts missing in the plan.
 
     ``before`` is the epsilon of earlier years' tables.
     """
@@ -321,7 +321,7 @@ def _warnings(
 
 
 def _zeros_warnings(settings: Settings, schema: Mapping[str, Outcome]) -> list[str]:
-    """Return warnings on bounds that include 0, for outcomes of which the plan does not say whether 0 is separate."""
+    """Return a warning for each outcome whose bounds include 0, if the plan does not say how zeros are modelled."""
     if settings.model.zeros is not None:
         return []
     found = [name for name in schema if settings[f"outcomes.{name}.zeros"] is None and not schema[name].whole]

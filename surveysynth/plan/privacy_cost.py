@@ -78,7 +78,7 @@ def privacy_cost(
     mechanism: Mechanism | None = None,
     **settings: Any,
 ) -> PrivacyCost | pd.DataFrame:
-    """Compute the privacy cost of a release by a dry run of the fit, or a table of accuracy by epsilon and m.
+    """Compute the privacy cost of a release, or a table of costs by epsilon and m, by a dry run of the fit.
 
     For strict releases from noisy tables use :func:`surveysynth.expected_errors`.
 

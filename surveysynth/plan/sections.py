@@ -251,7 +251,7 @@ class Model(Section):
 
     @property
     def later_models(self) -> list[LaterModel]:
-        """The further models in sequence.  A formula alone stands for a model of an amount."""
+        """The models of later outcomes.  An entry that is only a formula becomes a model with default settings."""
         return [LaterModel(formula=each) if isinstance(each, str) else each for each in self.later or []]
 
 

@@ -120,7 +120,7 @@ def model_of(settings: Settings, design: SurveyDesign) -> FBS | FBP:
 
 
 def _declared(settings: Settings, design: SurveyDesign, names: Sequence[str]) -> dict[str, Outcome]:
-    """Return the declarations of those outcomes ``names`` for which the plan has bounds or levels, by name.
+    """Return the declarations of outcomes for which the plan has bounds or levels, by name of the outcome.
 
     Raise InputError if a declaration is given twice, or for a column that is not an outcome.
     """
@@ -242,7 +242,7 @@ def synthesis_arguments(settings: Settings, design: SurveyDesign, folder: Path) 
 
 
 def epsilon_before(settings: Settings, folder: Path) -> float:
-    """Return the epsilon spent on the noisy tables of the earlier years that the plan uses, or 0.
+    """Return the epsilon spent on noisy tables of earlier years, or 0 if the plan does not use such tables.
 
     For people who are also in this year's file, this epsilon and the epsilon of the new release add up.  Paths in the
     plan are relative to ``folder``.

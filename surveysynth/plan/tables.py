@@ -86,7 +86,7 @@ def _check_statistics(
 
 @contextmanager
 def _of_tables() -> Iterator[None]:
-    """Within this context, begin the message of an InputError with the section of the plan."""
+    """Put "[tables]", the section of the plan, at the start of the message of an InputError raised in this context."""
     try:
         yield
     except InputError as error:

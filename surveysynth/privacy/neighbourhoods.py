@@ -56,7 +56,7 @@ Sizes = float | Sequence[float]
 
 
 def sizes(given: Sizes, name: str, d: int, each: str = "value") -> Floats:
-    """Return the d sizes of a ball around d values, from one size for all values or from a list of d sizes.
+    """Return the size of a ball in each of d dimensions, given one size for all dimensions or a list of d sizes.
 
     ``name`` (of the argument) and ``each`` (what has a size of its own) are words for the error message.
 

@@ -1,4 +1,4 @@
-"""Fits under privacy weights: tuning of their scale c1 to a target Lipschitz bound, re-weighting, and clamping.
+"""Fits under privacy weights: tuning the scale c1 of the weights to a Lipschitz bound, re-weighting and clamping.
 
 **Tuning** finds the scale c1 at which the Lipschitz bound is just below its target.
 
@@ -43,9 +43,10 @@ EFFICIENCY = 0.9  # smallest effective share of the draws at which draws are car
 
 
 def weighted_fit(c1: float, alpha: Floats, pseudo: PseudoLikelihood) -> tuple[ProtectedFit, Floats]:
-    """Fit under the privacy weights alpha, which were computed with the scale c1.
+    """Fit under given privacy weights alpha, and return the fit with the unweighted Lipschitz bound of each unit.
 
-    Return the fit, and for every unit i the maximum over the posterior draws, M_i, of the absolute log density.
+    The weights were computed with the scale c1.  The bound M_i of unit i is the maximum over the posterior draws of the
+    absolute log density.
     """
     posterior = pseudo.fit(alpha)
     M = pseudo.lipschitz(posterior, alpha)

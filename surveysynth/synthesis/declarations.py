@@ -184,7 +184,7 @@ def public_totals(
     design: SurveyDesign, terms: Sequence[Term], total: float | Mapping[Any, float] | None, totals: Totals | None, *,
     public_weight: bool,
 ) -> tuple[float, dict[str, Floats]]:  # fmt: skip
-    """Return the population total, and the known population totals of each term's levels, by name of the term.
+    """Return the population total and, for terms with known totals, such as region, the totals by level.
 
     The totals come from the arguments ``total`` and ``totals``, or are the totals to which the survey weights were
     calibrated.  With ``public_weight``, the default of the population total is the sum of the weights.
@@ -230,7 +230,7 @@ def calibrated_total(design: SurveyDesign) -> float | None:
 
 
 def _calibrated_totals(design: SurveyDesign, terms: Sequence[Term]) -> dict[str, Floats]:
-    """Return the population totals of the levels of each term to which the survey weights are calibrated.
+    """Return, for each calibrated term, such as region, the totals by level to which survey weights were calibrated.
 
     Totals that are not whole numbers are left out.
     """
@@ -261,7 +261,7 @@ def as_dict(given: Any, name: str, form: str) -> dict[Any, Any]:
 
 
 def _level_totals(terms: Mapping[str, Term], name: str, given: Mapping[Any, float]) -> Floats:
-    """Return the given population totals of a term's levels, in the order of the levels.
+    """Return the given population totals for a term, such as region, in the order of the term's levels.
 
     Raise InputError unless each level of the term has exactly one total.
     """

@@ -115,7 +115,7 @@ def redrawn(
 
 
 def _mixed(made: Synthetic, other: Synthetic, there: Bools) -> Synthetic:
-    """Return a data set with the records where ``there`` is True from ``other``, and the rest from ``made``."""
+    """Return the data set ``made`` with the records marked by ``there`` replaced by those of ``other``."""
 
     def mixed(mine: Any, theirs: Any) -> Any:
         return None if mine is None else np.where(there.reshape(-1, *[1] * (np.ndim(mine) - 1)), theirs, mine)

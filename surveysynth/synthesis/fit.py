@@ -454,7 +454,7 @@ class Fit(FittedModel):
             raise
 
     def _refuse_unfit(self, accepted: Sequence[str]) -> None:
-        """Raise NotFitForRelease if diagnostics failed, or too little information is left, and this is not accepted.
+        """Raise NotFitForRelease if diagnostics fail or too little information is left, unless this is accepted.
 
         ``accepted`` has the names of what the agency accepts.
         """

@@ -200,7 +200,7 @@ def depends(fit: FittedModel, debias: bool, rule: IdentificationRule | None, *, 
 
 
 def method(fit: FittedModel, debias: bool) -> dict[str, Any]:
-    """Return the facts on package, engine, model and corrections in the public manifest of a release."""
+    """Return facts for the public manifest of a release: the package, the engine, the model and the corrections."""
     posterior = fit.draws
     constants = {"covered_by_epsilon": fit.constants_given}
     constants |= fit.mechanism.constants(fit.weighted, fit.budget.bound)

@@ -161,7 +161,7 @@ class Policy:
         draws: int = 1000,
         seed: int | None = None,
     ) -> Self:
-        """Make a policy from a historical file: epsilon, the map and its constants.
+        """Make a policy from a historical file: epsilon, and the map from risks to privacy weights with its constants.
 
         Parameters
         ----------

@@ -199,7 +199,7 @@ def strict_request(
 def _terms(
     file: SurveyDesign, model: FBS | FBP, clusters: Clusters, unit: str | None, wrong: Obstacles
 ) -> list[Term] | None:
-    """Return the terms by which records are counted.
+    """Return the terms (predictors and their products, strata, PSUs, units) by which records are counted.
 
     If a predictor is wrong, the errors of all wrong predictors are added to ``wrong``, and the result is None.
     """

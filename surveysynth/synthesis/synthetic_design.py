@@ -150,10 +150,9 @@ def total_text(total: Total, *, public_weights: bool) -> str | None:
 
 
 def totals_of(design: SurveyDesign, given: Total) -> tuple[Codes, Floats]:
-    """Return each record's group, and the population total of each group, to which synthetic weights add up.
+    """Return the stratum of each record and the population total of each stratum, or one group with one total.
 
-    ``given`` is the population total or totals.  Groups are strata if totals by stratum are given.  Otherwise there is
-    one group.
+    Synthetic weights add up to these totals.  ``given`` is the population total, or the totals by stratum.
     """
     if isinstance(given, Mapping):
         stratum, levels = pd.factorize(design.column(str(design.strata_name)))
@@ -237,7 +236,7 @@ def public_frame(
 
 
 def count_roles_of(synthetic: Synthetic, roles: dict[str, Any], taken: Sequence[str]) -> dict[str, Any] | None:
-    """Return the roles of columns (weights, strata, PSUs) for standard errors of counts.
+    """Return the columns of weights, strata and PSUs for standard errors of counts, as arguments of SurveyDesign.
 
     Return None if they are the same as for standard errors of other statistics.  ``taken`` are the names of columns
     that exist already, and that the column of weights for counts cannot have.

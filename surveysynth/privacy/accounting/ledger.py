@@ -328,7 +328,7 @@ class Ledger:
         return self._read().head
 
     def knows(self, head: str) -> bool:
-        """Return True if a line of this ledger has a given head, so that the ledger continues from that line.
+        """Return True if a given head (hash) is the hash of this ledger up to one of the lines.
 
         Parameters
         ----------

@@ -35,7 +35,7 @@ WITH_HEAD = re.compile(rb'(\{.*), "head": "([0-9a-f]{64})"\}', re.DOTALL)
 
 
 class Amounts(NamedTuple):
-    """Epsilons of an expense: for blanking a unit's values, and for replacing them.  An undefined epsilon is None."""
+    """Epsilons of an expense: for removing a unit's values, and for replacing them.  An undefined epsilon is None."""
 
     blank: Decimal | None
     replace: Decimal | None

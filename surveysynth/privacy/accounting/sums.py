@@ -27,7 +27,7 @@ COLUMNS = ("blank", "replace")
 
 
 class Spent(NamedTuple):
-    """Exact sums, over some ledger entries, of the epsilons for blanking and for replacing a unit's values.
+    """Exact sums of the epsilons in ledger entries: for removing a unit's values, and for replacing them.
 
     A sum is infinite if an entry has no guarantee.  Otherwise a sum is None if an epsilon is unknown.
     """
@@ -68,7 +68,7 @@ def table_of(entries: list[Entry]) -> pd.DataFrame:
 
 
 def spent_on(entries: Iterable[Entry]) -> Spent:
-    """Return the exact sums, over some entries, of the epsilons for blanking and for replacing a unit's values."""
+    """Return the exact sums of the epsilons in ledger entries: for removing a unit's values, and for replacing them."""
     entries = list(entries)
     zero: Decimal | None = Decimal(0)
     return Spent(*(reduce(_add, _amounts(entries, name), zero) for name in COLUMNS))
@@ -93,7 +93,7 @@ def left_of(lines: list[Line]) -> Decimal | None:
 
 
 def both_sums(entries: Iterable[Entry]) -> str:
-    """Return as text the sums, over some entries, of the epsilons for blanking and for replacing a unit's values."""
+    """Return the sums of the epsilons in ledger entries, for removing and for replacing a unit's values, as text."""
     blank, replace = spent_on(entries)
     return f"{shown(blank)} (blank), {shown(replace)} (replace)"
 

@@ -147,7 +147,7 @@ class RecordMechanism(Mechanism, ABC):
     more_left: ClassVar[str] = MORE_LEFT  # advice if privacy weights keep too little information
 
     def stages(self, reweight: int) -> tuple[str, ...]:
-        """Return the names of the stages that :meth:`fit` reports, in order; empty if they are not known before.
+        """Return the names of the stages that :meth:`fit` reports, in order, or an empty tuple if they are not known.
 
         ``reweight`` is the number of re-weighting steps.
         """
@@ -165,7 +165,7 @@ class RecordMechanism(Mechanism, ABC):
 
     @property
     def constants_given(self) -> bool:
-        """True if the user gave the constants for corrections of the draws, such as c1; False if they were tuned."""
+        """True if the user gave the constants, such as the scale of privacy weights; False if they were tuned."""
         return False
 
     @property
@@ -241,7 +241,7 @@ class RecordMechanism(Mechanism, ABC):
         """
 
     def check_units(self, unit: Unit) -> None:
-        """Refuse units of several records for which the mechanism is inaccurate (InputError)."""
+        """Refuse units of several records if the mechanism is inaccurate for them (InputError)."""
 
     def check_reweight(self) -> None:
         """Refuse re-weighting, if the mechanism does not support it (InputError)."""

@@ -91,17 +91,17 @@ class PseudoPosterior(PrivacyWeights):
 
     @property
     def more_left(self) -> str:  # type: ignore[override]  # depends on c1
-        """Advice for a fit whose privacy weights keep too little information.  If c1 was given: a larger c1."""
+        """Advice for a fit whose privacy weights keep too little information, such as to give a larger scale c1."""
         return MORE_LEFT if self.c1 is None else "Give a larger c1"
 
     @property
     def constants_given(self) -> bool:
-        """True if c1 was given."""
+        """True if the user gave the scale c1 of the privacy weights."""
         return self.c1 is not None
 
     @property
     def made(self) -> str:
-        """Template of a phrase for messages: "tuned for m = {}", or that c1 was given."""
+        """Template of a phrase: "tuned for m = {}" or, if c1 was given, "made with a c1 that was given"."""
         return "tuned for m = {}" if self.c1 is None else "made with a c1 that was given"
 
     @property
@@ -124,7 +124,7 @@ class PseudoPosterior(PrivacyWeights):
         return with_risk(reweighted(fitted, pseudo, reweight, tolerance=tolerance, say=say), risk)
 
     def check_debias(self) -> None:
-        """Refuse a correction, unless privacy weights are the inverse map of Lipschitz bounds (InputError)."""
+        """Refuse a correction, unless privacy weights are computed from Lipschitz bounds by the inverse map."""
         if not self.by_risk:
             raise InputError(
                 "debias needs privacy weights that follow from a record's risk and constants: use the inverse map of "

@@ -1,4 +1,4 @@
-"""The strict mechanism: models are fitted to counts of the file with added noise, and data sets simulated from them."""
+"""The strict mechanism: counts of the file get noise, models are fitted to the counts, and the models simulate data."""
 
 from __future__ import annotations
 

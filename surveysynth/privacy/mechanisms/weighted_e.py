@@ -107,6 +107,6 @@ class WeightedE(PrivacyWeights):
             )
 
     def depends(self) -> list[str]:
-        """Return phrases for the report on what depends on the file: weights, records of weight 0, and a factor."""
+        """Return phrases on what depends on the file: weights, which of them are 0, and the factor of the others."""
         cut = "which records have weight 0, as their bound exceeded epsilon / (2 m), and a factor of the others"
         return [*super().depends(), cut]

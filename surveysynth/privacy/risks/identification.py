@@ -204,7 +204,7 @@ class PairwiseRisk(MarginalRisk):
 
 
 def _patterns(design: SurveyDesign, model: Synthesizer, known: tuple[str, ...]) -> Codes:
-    """Return a code (n,) of each record's combination of known values.
+    """Return an integer code for each record's combination of values in the columns that the intruder knows.
 
     Raise InputError for a synthesized column or missing values.
     """
