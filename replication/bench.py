@@ -25,7 +25,7 @@ ANY = Budget(None, 1)  # for fits with a given c1, which determines epsilon
 
 
 def epsilon_of(delta: float) -> float:
-    """Return epsilon = 2 delta of one synthetic file, if delta is the Lipschitz bound of the fit."""
+    """Return the epsilon of one synthetic file, 2 delta, for a fit with Lipschitz bound ``delta``."""
     return ANY.spent(delta)
 
 

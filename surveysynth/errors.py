@@ -61,7 +61,7 @@ class NotFitForRelease(SurveySynthError):
 
 
 class Obstacles:
-    """Collects the errors that the checks of one call find, so that one message reports all of them.
+    """The errors that the checks of one call find.  One message reports all of them.
 
     The message lists the errors in the order of the checks, which is the order in which the user should correct them.
     """
@@ -91,7 +91,7 @@ class Obstacles:
             self.found.append(error)
 
     def refuse(self) -> None:
-        """Raise the noted errors, if any.  Several are raised as one error of the class of the first error."""
+        """Raise one error with the messages of all noted errors, if any.  It has the class of the first noted error."""
         if not self.found:
             return
         messages = [*dict.fromkeys(each for error in self.found for each in error.obstacles or (str(error),))]

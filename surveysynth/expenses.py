@@ -60,7 +60,7 @@ def id_of(what: str, *numbers: NDArray[np.float64]) -> str:
 
 
 def total(expenses: Iterable[Expense]) -> tuple[Decimal | None, Decimal | None]:
-    """Add up the epsilons of expenses exactly, separately for blanking a record and for replacing a record.
+    """Add up epsilons exactly, with one sum for each kind of neighbouring files: a record is blanked, or is replaced.
 
     A sum is None (unknown) if one of its epsilons is None.
     """

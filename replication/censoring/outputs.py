@@ -83,9 +83,9 @@ def invocations(study: CensoringStudy) -> pd.DataFrame:
 
 
 def comparable(table: pd.DataFrame, epsilon: float, c1: float, synthesizers: Sequence[str]) -> pd.DataFrame:
-    """Select the rows that are comparable at one epsilon and one factor c1 of the privacy weights.
+    """Select the rows of ``synthesizers`` with a given epsilon and a given factor c1 of the privacy weights.
 
-    These are the rows of ``synthesizers`` with this epsilon and c1, or of a mechanism that does not use epsilon or c1.
+    The condition on epsilon or c1 does not apply to a mechanism that does not use it.
     """
     scaled = table["synthesizer"].isin(["weighted", "weighted_e", "censor_w"])
     here = (table["epsilon"].isna() | (table["epsilon"] == epsilon)) & (~scaled | (table["c1"] == c1))

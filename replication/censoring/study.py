@@ -114,7 +114,7 @@ def statistics_of(values: ArrayLike) -> dict[str, float]:
 
 
 def measures_of(confidential: Floats, synthetic: Floats) -> dict[str, float]:
-    """Return the distances between the two files, and the statistics of the synthetic file."""
+    """Return the distances between a confidential and a synthetic file, and the statistics of the synthetic file."""
     return dict(zip(ECDF, ecdf_differences(confidential, synthetic), strict=True)) | statistics_of(synthetic)
 
 

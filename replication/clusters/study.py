@@ -154,7 +154,7 @@ def cluster_study(
     out: str | Path | None = None,
     seed: int | None = None,
 ) -> dict[tuple[float, Clusters], Study]:
-    """Draw repeated two-stage samples for every icc, and apply FBS with and without effects of PSUs to them.
+    """Draw repeated two-stage samples for every ``icc``, and synthesize each by FBS with and without PSU effects.
 
     Parameters
     ----------
@@ -293,7 +293,7 @@ def _expected(statistic: pd.Series, m: pd.Series, public: bool) -> Floats:
 
 
 def _coverage_error(studies: Studies, domains: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Return the Monte Carlo standard error of the mean coverage over domains, from the mean in each sample."""
+    """Return the Monte Carlo standard error of coverage averaged over domains, from the averages of single samples."""
     parts = []
     for (icc, choice), study in studies.items():
         e = study.estimates.assign(icc=icc).merge(domains, on=["icc", *by, "statistic"])

@@ -98,12 +98,12 @@ class Weightings(Bench):
 
     @property
     def values(self) -> Floats:
-        """The counts (n,)."""
+        """The count of each record."""
         return self.design.numeric(self.model.outcome)
 
     @cached_property
     def isolation(self) -> Floats:
-        """The identification risk of each record: the share of records with counts over 20% above or below its own."""
+        """The identification risk of each record: the share of records whose counts differ from its own by over 20%."""
 
         def unweighted() -> Draws:
             return self.unweighted.posterior
@@ -111,7 +111,7 @@ class Weightings(Bench):
         return CountRisk(RADIUS).compute(self.design, self.model, self.records, Unit(), unweighted, self.rng)
 
     def fitted(self, synthesizer: str, budget: Budget = ANY) -> ProtectedFit:
-        """Fit a synthesizer, with privacy weights tuned to the epsilon of the budget, if it has one.
+        """Fit a synthesizer, with privacy weights tuned to the budget if the budget has an epsilon.
 
         Weights are tuned by the factor c1.  Without epsilon c1 = 1.
 

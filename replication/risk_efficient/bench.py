@@ -81,7 +81,7 @@ def _sorted_summaries(y: Floats, w: Floats) -> Floats:
 
 
 def profile_of(by_file: Floats, before: Floats | None = None) -> dict[str, float]:
-    """Describe the distribution of identification risk over the records, as a row of the risk profile.
+    """Summarize the records' identification risks: mean, quantiles, and numbers of large and of increased risks.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ class RiskBench(Bench):
 
     @cached_property
     def values(self) -> Floats:
-        """The confidential values (n,)."""
+        """The confidential value of each record."""
         return self.design.numeric(self.outcome)
 
     @cached_property
@@ -205,7 +205,7 @@ class RiskBench(Bench):
         }  # fmt: skip
 
     def estimates(self, files: Files) -> list[dict[str, Any]]:
-        """Estimate mean, median, 90th percentile and the plan's regression coefficient, with 95% intervals."""
+        """Estimate mean, median, 90th percentile and any regression coefficient of the plan, with 95% intervals."""
         weighted = [(y, one.weights) for y, one in zip(files.values, files.designs, strict=True)]
         q = np.array([summaries(y, w) for y, w in weighted])
         u = np.array([bootstrap_variances(y, w, self.rng, self.plan.resamples) for y, w in weighted])

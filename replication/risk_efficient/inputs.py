@@ -33,7 +33,7 @@ RESAMPLES = 500
 
 
 class Made(NamedTuple):
-    """The synthesizer that made a file, and the constants c1, c2 and the radius behind the privacy weights."""
+    """The synthesizer that made a file, and the c1, c2 and search radius that determine the privacy weights."""
 
     synthesizer: str
     c1: float = np.nan

@@ -88,7 +88,7 @@ class Population:
 
     @cached_property
     def truths(self) -> pd.DataFrame:
-        """Counts and means of cells, margins and total: ``<by>, statistic, truth``."""
+        """True counts and means of cells, margins and total, with columns ``<by>, statistic, truth``."""
         everybody = SurveyDesign(self.frame.assign(**{ONE: 1.0}), weights=ONE)
         table = estimate(everybody, self.outcome, self.by, STATISTICS, estimator="onepass")
         return table[[*self.by, "statistic", "estimate"]].rename(columns={"estimate": "truth"})
@@ -164,7 +164,7 @@ def sdr(kind: str = "sdr") -> Population:
 
 
 def _sdr_sample(frame: pd.DataFrame, n: int, seed: int) -> SurveyDesign:
-    """Draw a stratified sample of doctorate holders by field, systematically with probability proportional to size.
+    """Draw doctorate holders in strata (fields), systematically with probability proportional to size.
 
     If the frame has universities (column ``psu``), the sample has two stages instead.
 

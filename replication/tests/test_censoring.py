@@ -57,7 +57,7 @@ values = st.lists(st.integers(-5, 5), min_size=1, max_size=12)
 
 @given(values, values)
 def test_ecdf_differences_are_those_of_the_definition(one, other):
-    """Distances equal those of shares counted at each value, whatever the order of the files and the scale."""
+    """Distances equal those of the definition.  Exchanging the files or transforming all values changes nothing."""
     differences = [np.mean([x <= r for x in one]) - np.mean([x <= r for x in other]) for r in one + other]
     found = ecdf_differences(one, other)
     assert found == pytest.approx((np.abs(differences).max(), np.square(differences).mean()))
@@ -130,7 +130,7 @@ def test_values_near_a_bound_keep_their_density():
 
 @pytest.mark.parametrize(("synthesizer", "bins"), [("perturbed_histogram", 6), ("perturbed_histogram_sqrt", 18)])
 def test_the_histogram_has_the_noise_of_the_paper(synthesizer, bins, monkeypatch):
-    """Half of the paper's epsilon is used, because the package's epsilon is for adding or removing a record."""
+    """Half of the published epsilon is used, because the package's epsilon is for adding or removing a record."""
     asked = {}
 
     def recorded(design, outcome, **settings):
@@ -146,7 +146,7 @@ def test_the_histogram_has_the_noise_of_the_paper(synthesizer, bins, monkeypatch
 @pytest.mark.slow
 @with_the_papers
 def test_counts_are_those_that_the_paper_prints():
-    """Means of a few files are within four standard errors of the paper's means of 100 files."""
+    """Mean counts of clamped records, or of those with weight 0, are within four standard errors of published means."""
     printed = pd.read_csv(PRINTED / "censoring_table1_invocations.csv")
     printed = printed.set_index(["synthesizer", "epsilon", "downscale_c1"])
     files = [drawn(2000, seed) for seed in range(10)]
@@ -198,7 +198,7 @@ def test_what_is_clamped_never_exceeds_half_of_epsilon(written):
 
 @pytest.mark.slow
 def test_distances_are_between_the_file_and_its_synthetic_one(written):
-    """Distances and statistics equal those of the first file and of a synthetic file that is made again."""
+    """Distances and statistics equal those computed here from the first file and its synthetic file."""
     study = written[0]
     again = drawn(300, censoring.seed_of(3, 1, 300))
     y = again.design.numeric("y")
@@ -399,7 +399,7 @@ def test_the_table_is_shaped_as_the_papers(frame):
 
 @pytest.mark.skipif(not CE.is_file(), reason="the sample of the Consumer Expenditure Survey is not here")
 def test_spending_of_households():
-    """Beta regression keeps differences between groups, the histogram does not.  ECDFs are as near as in the paper."""
+    """Beta regression keeps differences between groups, the histogram does not.  ECDFs differ by less than 0.25."""
     ce = pd.read_csv(CE).iloc[::3]
     compared = compare_mechanisms(ce, "Expenditure", "Educ", bounds=(0, 150_000), epsilon=5, seed=2)
     table = outputs.side_by_side(compared).set_index("measure")

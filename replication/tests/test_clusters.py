@@ -37,7 +37,7 @@ def test_the_population_has_the_intraclass_correlation(icc):
 
 
 def test_iccs_differ_by_nothing_else():
-    """Populations with two iccs have the same PSUs, takes and counts."""
+    """Populations with different intraclass correlations have the same fields, genders, PSUs and PSU sample sizes."""
     low, high = (two_stage(icc, "model").frame for icc in (0.02, 0.15))
     pd.testing.assert_frame_equal(low[["field", "gender", "psu", "take"]], high[["field", "gender", "psu", "take"]])
     assert np.corrcoef(np.log(low["salary"]), np.log(high["salary"]))[0, 1] < 0.99
@@ -73,7 +73,7 @@ def test_both_choices_see_the_same_samples(done):
 
 @pytest.mark.slow
 def test_the_table_is_that_of_the_domains(done):
-    """A row of the table equals one computed from the estimates of the domains, without the grand total of counts."""
+    """A row of the table equals averages computed here over all domains except the grand total."""
     studies, _ = done
     table = compare_clusters(studies)
     assert set(table.loc[table["domains"] == "all", "number"]) == {26, 27}

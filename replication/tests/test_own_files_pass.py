@@ -62,7 +62,10 @@ def test_samples_of_the_study_of_clusters(icc, second_stage):
 
 @pytest.mark.slow
 def test_files_of_the_study_of_censoring():
-    """Only fits fail: unweighted, weighted with two c1, three mechanisms at three epsilons, two with the other c1."""
+    """Every fit fails by design, and nothing else fails.
+
+    The fits: unweighted, weighted with two c1, three mechanisms at three epsilons, and two with the other c1.
+    """
     reach_the_fits(
         censoring.replicate, lambda seed: censoring.Plan(2000, (5, 4, 3), (1, 0.8), seed), seeds=20, fits=1 + 2 + 9 + 2
     )
@@ -74,7 +77,10 @@ def test_files_of_the_study_of_censoring():
 
 @pytest.mark.slow
 def test_files_of_the_study_of_reweighting():
-    """Only fits fail: of Poisson counts, the mixture, two epsilons, two sizes by two rules, and samples of salaries."""
+    """Every fit fails by design, and nothing else fails.
+
+    The fits: of Poisson counts, the mixture, two epsilons, two sizes by two rules, and samples of salaries.
+    """
     population = sdr()
     reach_the_fits(
         reweighting.replicate,

@@ -43,7 +43,7 @@ def written(tmp_path_factory):
 
 
 def test_intervals_are_those_of_every_resample():
-    """Beyond each end of an interval are 2.5% of all 5^5 resamples, within the error of 40,000 random resamples."""
+    """Each tail beyond an interval has 2.5% of all 5^5 resamples, within the error of 40,000 random resamples."""
     y, R = np.array([3.0, 0.0, 4.0, 4.0, 9.0]), 40_000
     resamples = np.array(list(itertools.product(y, repeat=y.size)))
     found = bench.interval(y, np.random.default_rng(1), R)
@@ -111,7 +111,7 @@ def test_weights_before_re_weighting_are_those_of_the_algorithms(file):
 
 @pytest.mark.slow
 def test_one_step_is_the_algorithm_of_the_paper(file):
-    """One step of re-weighting is eq. 2.1 of Hu, Savitsky & Williams (2020), at most 1.  Weights of 0 remain 0."""
+    """Re-weighted weights follow eq. 2.1 of Hu, Savitsky & Williams (2020), with maximum 1.  Weights of 0 remain 0."""
     for risk in ("LW", "CW"):
         first, final = file.fitted(risk), file.fitted(f"{risk}_final")
         some = first.alpha > 0
@@ -199,7 +199,7 @@ def test_columns_of_every_file(written):
 
 @pytest.mark.slow
 def test_the_first_table_has_the_papers_rows(written):
-    """Ends are means over files and replicates.  Printed numbers are missing, as n is not that of the paper."""
+    """Interval ends are means over files and replicates.  Published ends are missing, as the sample size differs."""
     study = written[0]
     table = outputs.table1(study)
     names = ["data", "LW", "LW_final", "CW", "CW_final", "LW_flat", "CW_flat"]
@@ -227,7 +227,7 @@ def test_the_papers_figures_stand_beside(written):
 
 @pytest.mark.slow
 def test_the_curve_compares_with_the_confidential_file(written):
-    """RMSE ratio and overlap of one statistic are computed by hand."""
+    """RMSE ratio and interval overlap of one statistic equal those computed by hand."""
     study = written[0]
     files = study.files.query("data == 'nb_mixture' and replicate == 1")
     own = files[files["synthesizer"] == "data"].iloc[0]
@@ -313,7 +313,7 @@ def test_bad_arguments_are_refused_before_any_work(settings, words, tmp_path):
 @pytest.mark.reference
 @with_the_papers
 def test_the_papers_table_comes_out():
-    """Means over 20 files are within four standard errors of the printed numbers, which are from one file.
+    """Mean intervals of 20 files are within four standard errors of the published intervals, which are of one file.
 
     Statistics of a synthetic file vary with its records and with the confidential file: the variance is doubled.
     """

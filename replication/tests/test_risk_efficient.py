@@ -99,7 +99,7 @@ def test_consumer_units_are_like_a_survey_of_incomes():
 
 @pytest.mark.slow
 def test_all_incomes_lie_within_the_public_limits():
-    """Without limits, one file in four of this size would have an income above two millions."""
+    """All incomes in 200 files are within the limits.  Without limits, one file in four would have larger incomes."""
     for seed in range(200):
         y = datasets.consumer_units(5571, seed)["income"]
         assert -200_000 <= y.min() and y.max() <= 2_000_000, seed
@@ -185,7 +185,7 @@ def test_whack_a_mole_is_counted_from_the_records(study):
 
 
 def test_what_rises_by_chance_is_counted_in_other_files(frame):
-    """Risks in more files of the same fit are compared with the first files, so that some risks increase."""
+    """The study counts records whose risk increases by chance, from a first to a second set of files of one fit."""
     bench = bench_of(frame, datasets=1)
     found = risk_efficient.Found(bench)
     found.synthesize(inputs.SYNTHESIZER)
@@ -196,7 +196,7 @@ def test_what_rises_by_chance_is_counted_in_other_files(frame):
 
 @with_the_sample
 def test_most_pairwise_weights_from_the_data_are_about_a_quarter():
-    """Figure 10 of the paper: most weights are around 0.25, those of many extremely large incomes as low as 0.1."""
+    """As in Figure 10 of Hu, Savitsky & Williams (2022b), weights are around 0.25, for large incomes as low as 0.1."""
     units = pd.read_csv(UNITS)
     units["age"] = pd.cut(units["Age"], [0, 30, 40, 50, 65, 100]).astype(str)
     file = units[["age", "Marital", "Income"]]
@@ -213,7 +213,7 @@ weighted = st.lists(st.tuples(st.integers(-50, 50), st.integers(1, 9)), min_size
 
 @given(weighted, st.randoms(use_true_random=False), st.integers(1, 7))
 def test_summaries_are_numpys(pairs, random, scale):
-    """Weighted summaries equal numpy's, whatever the order of the records and the scale of the weights."""
+    """Weighted means and quantiles equal those of numpy, for any order of the records and any scale of the weights."""
     y, w = np.array(random.sample(pairs, len(pairs)), dtype=float).T
     expected = [np.average(y, weights=w)]
     expected += [np.quantile(y, p, weights=w, method="inverted_cdf") for p in (0.5, 0.9)]
@@ -234,7 +234,7 @@ def test_bootstrap_variances_are_those_of_every_resample():
 
 
 def test_bootstrap_variance_of_a_mean_is_that_of_a_sample():
-    """The variance of a mean is s^2 / n, also if resamples are drawn in several blocks."""
+    """The bootstrap variance of a mean is near s^2 / n, also if resamples are drawn in several blocks."""
     y, R = np.random.default_rng(2).gamma(2, 100, 3000), 2000
     found = workbench.bootstrap_variances(y, np.ones(y.size), np.random.default_rng(3), R)
     assert abs(found[0] / (y.var(ddof=1) / y.size) - 1) < 4 * np.sqrt(2 / R)

@@ -37,7 +37,7 @@ def done(population, tmp_path_factory):
 
 
 def same(first, second, but=()):
-    """Check that estimates are equal to the last bit, except for methods ``but``."""
+    """Check that estimates are equal to the last bit, except for the methods named in ``but``."""
     tables = [s.estimates[~s.estimates["method"].isin(but)].reset_index(drop=True) for s in (first, second)]
     pd.testing.assert_frame_equal(*tables, check_exact=True)
 
@@ -386,7 +386,7 @@ def test_relatives_of_the_population_can_be_studied(kind):
 @pytest.mark.reference
 @pytest.mark.skipif(not PRINTED.is_dir(), reason="the printed tables are not here")
 def test_the_papers_tables_come_out(population):
-    """Mean interval lengths over 100 samples are within 5% of those printed, and coverages are near.
+    """Mean interval lengths over 100 samples are within 5% of the published lengths, and coverages are near.
 
     The difference of two coverages of 0.9 over 100 samples each has a standard error of 0.042, and its absolute value
     has a mean of 0.034.  For means by FBP the coverage is higher here than in the paper, by 0.08.

@@ -102,7 +102,7 @@ class _Chain:
         self.adaptation = _DualAveraging(np.log(0.5))
 
     def draw(self, discarded: int, draws: int, count: Callable[[], None]) -> tuple[Floats, int]:
-        """Run the warm-up of ``discarded`` draws, then return ``draws`` draws and the number of divergences.
+        """Discard ``discarded`` draws as warm-up, then return ``draws`` draws and the number of divergences.
 
         Step size and metric are adapted during the warm-up.  ``count`` is called at each draw, to report progress.
         """
@@ -147,7 +147,7 @@ class _Chain:
 def _leapfrog(
     target: Target, position: Floats, momentum: Floats, gradient: Floats, root: Floats, step: float, leaps: int
 ) -> tuple[Floats, float, Floats, Floats]:
-    """Run a trajectory.  Return position, log density (-inf outside the support), gradient and momentum at its end."""
+    """Run a trajectory.  Return the last position, log density (-inf outside the support), gradient and momentum."""
     value = -np.inf
     for _ in range(leaps):
         momentum = momentum + step / 2 * (gradient @ root)
@@ -160,7 +160,7 @@ def _leapfrog(
 
 
 def _root(visited: Floats, scale: Floats) -> Floats:
-    """Return a square root of the covariance matrix of the points that a chain visited.
+    """Estimate the covariance matrix from the points that a chain visited, and return a square root of this matrix.
 
     The root A (p, p) of the points (draws, p) gives the covariance matrix A A'.  This matrix is shrunk: its variances
     towards ``scale`` squared, and its correlations towards 0.

@@ -122,7 +122,7 @@ def from_r(obj: Any) -> SurveyDesign | pd.DataFrame:
 
 @in_session
 def release_to_r(release: Release, *, counts: bool = False) -> Any:
-    """Convert the m synthetic designs to one ``svyimputationList`` of R, for the ``with()`` of mitools.
+    """Convert the synthetic designs of a release to one R object ``svyimputationList``, for ``with()`` of mitools.
 
     Combine results by the partial-synthesis rule (:func:`surveysynth.estimation.combining.combine`,
     or ``combine_release()`` of the R package), not by mitools' ``MIcombine``.  ``MIcombine`` is Rubin's rule for
@@ -262,7 +262,7 @@ def _plain(value: Any) -> Any:
 
 
 def _joint(design: SurveyDesign) -> Floats:
-    """Return the matrix of joint inclusion probabilities of all pairs of records.  Strata are sampled independently."""
+    """Return the matrix of the records' joint inclusion probabilities.  Strata are sampled independently."""
     joint = np.outer(design.probs, design.probs)
     for block in design.joint:
         joint[np.ix_(block.positions, block.positions)] = block.matrix()

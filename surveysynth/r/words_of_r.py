@@ -113,7 +113,7 @@ def _word(match: re.Match[str], functions: dict[str, str]) -> str:
 
 
 def _argument(match: re.Match[str]) -> str:
-    """Translate ``name=value`` to ``name = value``, and a mere mention such as ``epsilon=`` to the name."""
+    """Translate ``name=value`` to ``name = value``, and ``name=`` without a value to ``name``."""
     name, text = match["argument"], match.string
     if match["value"] is not None:
         value = _value(match["value"])

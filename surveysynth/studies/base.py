@@ -72,11 +72,11 @@ class Replicates:
     kept: list[Replicate]
 
     def all(self, name: str) -> pd.DataFrame:
-        """Return the results of a given name, from all replicates."""
+        """Return the results named ``name`` from all replicates, in one table."""
         return stacked([one.frames.get(name, pd.DataFrame()) for one in self.kept])
 
     def first(self, name: str) -> pd.DataFrame:
-        """Return the results of a given name, from the first replicate."""
+        """Return the results named ``name`` from the first replicate."""
         return self.kept[0].frames.get(name, pd.DataFrame())
 
     def failures(self, columns: Sequence[str]) -> pd.DataFrame:

@@ -40,7 +40,7 @@ def cv(estimate: ArrayLike, se: ArrayLike) -> Floats:
 
 
 def beside_confidential(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Add to each estimate the confidential sample's estimate for the same sample, domain and statistic.
+    """Add to each estimate the confidential estimate for the same sample, domain and statistic.
 
     The new columns are ``confidential_estimate``, ``confidential_se``, ``confidential_ci_low`` and
     ``confidential_ci_high``.

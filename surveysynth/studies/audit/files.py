@@ -164,7 +164,7 @@ def plant(file: AuditedFile, how: Planted) -> PlantedFile:
 
 
 def two_modes(y: Floats, row: int) -> tuple[Floats, float]:
-    """Return outcomes with two modes, and a value for the planted record, which is in the upper mode.
+    """Return outcomes with two modes, and a value in the upper mode for the planted record.
 
     ``y`` are the file's outcomes, and ``row`` is the row of the planted record.  In the returned outcomes this record
     has a typical value, which is in the lower mode.  The other records are divided equally between the modes; if n is

@@ -98,14 +98,14 @@ def _measured(file: PlantedFile, design: SurveyDesign, epsilon: float, blank: in
 
 
 def _cells(file: PlantedFile, design: SurveyDesign) -> tuple[Codes, Codes]:
-    """Return the numbers of the intervals (cells) that contain the records' outcomes, and the same for the weights."""
+    """Return two arrays: the number of the interval (cell) of each record's outcome, and of each survey weight."""
     outcome = Cells.for_outcome(Outcome(bounds=file.bounds)).codes(design.column(file.outcome), file.outcome)
     weight = Cells.for_weights(WEIGHT_BOUNDS, file.mean_weight)
     return outcome, weight.codes_of_numbers(np.asarray(design.weights, dtype=np.float64))
 
 
 def _read(tables: NoisyTables, cells: tuple[Codes, Codes]) -> list[tuple[NoisyTable, Codes, Codes]]:
-    """Return each noisy table with two arrays: the rows in which it counts the records, and the records' cells."""
+    """Return, for each noisy table, the table, the row in which it counts each record, and the cell of each record."""
     found = []
     for variable, code in zip(tables.variables, cells, strict=True):
         for table in variable.tables:
@@ -131,9 +131,9 @@ def _evidence(
 def _file_shares(
     tables: NoisyTables, public: pd.DataFrame, cells: tuple[Codes, Codes], row: int, rng: np.random.Generator
 ) -> dict[str, float]:  # fmt: skip
-    """Draw a synthetic file, and return its share of records in or above the planted record's cell.
+    """Draw a synthetic file, and return its shares of outcomes and of weights in or above the planted record's cell.
 
-    There are two shares: of records whose outcome, and whose weight, is in the planted record's cell (``cells`` of
+    These are the shares of records whose outcome, and whose weight, is in the planted record's cell (``cells`` of
     record ``row``) or in a higher cell.
     """
     fit = fit_measurements(tables, public)

@@ -119,7 +119,7 @@ def lower_epsilon(
 
 
 def clopper_pearson(hits: Counts | int, games: int, level: float = LEVEL) -> tuple[Floats, Floats]:
-    """Return the lower and upper confidence limits of a probability of hits.
+    """Return the Clopper-Pearson confidence limits of a probability, from the number of hits in several games.
 
     Each limit is wrong with a probability of at most ``level`` / 2.
     """

@@ -100,7 +100,7 @@ def by_margin(table: pd.DataFrame, cells: Cells) -> pd.DataFrame:
 
 
 def _below(table: pd.DataFrame) -> pd.Series:
-    """Test each row of a table by level, and return whether the coverage is significantly too low.
+    """Return a Series that is True for the rows of the table in which the coverage is significantly too low.
 
     :func:`by_margin` describes the test.  The result is False for confidential estimates.
     """
@@ -133,7 +133,7 @@ def failures(cells: Cells) -> pd.DataFrame:
 
 
 def ruined(cells: Cells) -> pd.DataFrame:
-    """Count, in each cell of the study, the releases with a very wrong mean or proportion of the whole population.
+    """Count the releases in which the mean or a proportion of the whole population is very wrong.
 
     An estimate is very wrong if its error exceeds 5 times the median standard error of the confidential estimates.  The
     columns are ``population, n, method, epsilon, ruined`` (the number of such releases) and ``samples`` (the number of

@@ -104,7 +104,7 @@ class RealPopulation:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """Arguments of :func:`surveysynth.estimate` that name the statistics of the tables."""
+        """Keyword arguments of :func:`surveysynth.estimate` that select the statistics of the study."""
         return {"statistic": self.statistics} | ({"quantiles": QUANTILES} if "quantile" in self.statistics else {})
 
     @property
@@ -119,7 +119,7 @@ class RealPopulation:
         return draw_sample(self.frame, n=n, strata=self.strata, size=self.size, rng=rng, **stages)
 
     def truths(self) -> pd.DataFrame:
-        """Return the true values: ``margin`` ("all" for the whole population), ``level, statistic, truth``."""
+        """Return the true values, in columns ``margin`` ("all" for the population), ``level, statistic, truth``."""
         everybody = SurveyDesign(self.frame.assign(**{ONE: 1.0}), weights=ONE)
         table = by_margin(lambda margin: estimate(everybody, self.outcome, [margin], **self.asked), self.margins)
         return table[["margin", "level", "statistic", "estimate"]].rename(columns={"estimate": "truth"})
@@ -381,7 +381,7 @@ def activity() -> RealPopulation:
 
 
 def _resampled(rows: pd.DataFrame) -> tuple[pd.DataFrame, Floats]:
-    """Return 30,000 rows drawn with replacement, and a random number for each row's measure of size."""
+    """Draw 30,000 rows with replacement.  Return them, and 30,000 random numbers for computing measures of size."""
     rng = np.random.default_rng(POPULATION_SEED)
     drawn = rows.sample(HOUSEHOLDS, replace=True, random_state=rng, ignore_index=True)
     return drawn, rng.standard_normal(HOUSEHOLDS)

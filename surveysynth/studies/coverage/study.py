@@ -139,7 +139,7 @@ def _censored(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
 
 
 def _laplace(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
-    """Return a function that makes a table of estimates with strict Laplace noise, by a given margin.
+    """Return a function that makes a table by a given margin, with epsilon-differentially private Laplace noise.
 
     Each margin gets the same share of epsilon.  The noise is never seeded.
     """
@@ -150,7 +150,10 @@ def _laplace(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
 
 
 def _plain(cell: Cell, prior: Any) -> Synthesizer:
-    """Return the population's own model or, if it has none, FBS of asinh-transformed outcomes, which may be 0."""
+    """Return the population's model or, if it has none, the model FBS for the asinh-transformed outcome.
+
+    The logarithm is not used, because the outcome may be 0.
+    """
     p = cell.population
     if p.model is not None:
         return p.model
@@ -160,7 +163,7 @@ def _plain(cell: Cell, prior: Any) -> Synthesizer:
 
 @dataclass(frozen=True)
 class Maker:
-    """The function that makes estimates by one mechanism, and the number of this mechanism in seeds (``stream``)."""
+    """A function that makes estimates by one mechanism, and a number for the mechanism's seeds (``stream``)."""
 
     make: Make
     stream: int
