@@ -69,7 +69,7 @@ class Forecast:
         return found[0].shares if found else None
 
     def savings(self, epsilon: float) -> dict[str, dict[str, tuple[float, float, bool]]]:
-        """Return how public totals of a column's levels would change standard errors, by column and statistic.
+        """Compare standard errors without and with public totals of a column's levels, by column and statistic.
 
         Each entry is (without, with, clear).  The first two are root mean squares, over cells, of the ratios of
         standard errors of release and sample, without and with public totals.  The third is True if they differ by
@@ -116,7 +116,7 @@ def _results(
     plan: Plan, epsilon: float, found: dict[float, list[Rehearsal]], without: list[Rehearsal],
     savings: dict[str, list[Rehearsal]],
 ) -> Iterator[tuple[list[Rehearsal], Rehearsal]]:  # fmt: skip
-    """Yield pairs: a list, and a simulated release of a made-up file, which is to be appended to the list.
+    """Yield pairs (list, simulated release of a made-up file).  The caller appends the release to the list.
 
     The first made-up file comes first for every budget, then the other files, then public totals of every column.
     """

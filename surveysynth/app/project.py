@@ -33,7 +33,7 @@ COUNT = re.compile(r"\d+(\.\d+)?")
 
 
 class Project:
-    """A plan that several browser tabs edit, with the roles of columns from which its model formulas are made.
+    """A plan that several browser tabs edit, and the roles of columns, from which the page makes model formulas.
 
     Every method that changes the plan takes first an object that identifies the browser tab that asks.  It raises
     InputError if the change is refused, and then everything stays as it was.
@@ -100,7 +100,7 @@ class Project:
 
     @property
     def guessed(self) -> set[str]:
-        """Entries of [survey] that were guessed from names and labels of columns, as "weights"."""
+        """Names of entries of [survey] that were guessed from names and labels of columns, such as "weights"."""
         reasons = {} if self.plan is None else self.plan.reasons
         return {entry.partition(".")[2] for entry, why in reasons.items() if why == GUESSED}
 
@@ -111,7 +111,7 @@ class Project:
 
     @property
     def readable(self) -> bool:
-        """True if the plan says enough to read the confidential file as a design."""
+        """True if the plan has all entries that are needed to read the confidential file as a survey design."""
         return self.plan is not None and is_readable(self.settings)
 
     @property
@@ -125,7 +125,7 @@ class Project:
         return f"{column} ({self.labels[column]})" if column in self.labels else column
 
     def role(self, column: str) -> str:
-        """Return what a column is in the design, or an empty text.
+        """Return the role of a column in the survey design, or an empty text if it has none.
 
         It is "weight" for the survey weight, "design" for strata, PSUs and protected units, whose labels are replaced,
         and "fpc" for the sizes of finite populations.
@@ -144,12 +144,12 @@ class Project:
         return not is_label(self.plan.design.typed(column)) and not self.plan.design.declares_levels(column)
 
     def before(self, outcome: str) -> list[str]:
-        """Return the columns that an outcome may depend on: the public ones, and the outcomes before it."""
+        """Return the columns on which an outcome may depend: public columns, and outcomes synthesized before it."""
         return [*self.public, *self.outcomes[: self.outcomes.index(outcome)]]
 
     @property
     def predictors(self) -> list[str]:
-        """The public columns in the formulas.  These are published; without formulas, all public columns."""
+        """The published predictors: public columns in at least one formula; without formulas, all public columns."""
         if not self.outcomes:
             return self.public
         return [c for c in self.public if any(c not in self.unused.get(each, ()) for each in self.outcomes)]
@@ -353,7 +353,7 @@ class Project:
         self.columns, self.labels, _ = opened(plan.files[0], plan.settings)
 
     def _read_formulas(self) -> None:
-        """Set public columns and outcomes from a plan, and ``fixed`` if the page cannot write the plan's formulas."""
+        """Set public columns, outcomes, and ``fixed`` (True if the page cannot write the formulas) from the plan."""
         sides = [(left_hand_side(each), sides_of(each, "")[1]) for each in self.formulas]
         self.outcomes = [name for names, _ in sides for name in names]
         declared = self.settings.privacy.public or ()
@@ -388,7 +388,7 @@ def totals_in(text: str) -> dict[str, float]:
 
 
 def _in_one_place(declared: Mapping[str, Entries]) -> dict[str, Any]:
-    """Return plan entries that declare public facts in [outcomes.name], and delete bounds and levels from [privacy]."""
+    """Return changes of the plan that move the public facts about outcomes from [privacy] to [outcomes.name]."""
     return {"outcomes": {name: each for name, each in declared.items() if each}, "bounds": None, "levels": None}
 
 

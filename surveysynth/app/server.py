@@ -76,7 +76,7 @@ def run_page(plan: Path | None, port: int, tell: Callable[[str], None], *, brows
 
 @contextmanager
 def _opened(address: str) -> Iterator[None]:
-    """Open an address in a browser through a private file that redirects to it: other users can see command lines."""
+    """Open an address through a private file that redirects to it, so that no command line shows the address."""
     with tempfile.TemporaryDirectory() as folder:  # only its owner may look into it
         page = Path(folder, "surveysynth.html")
         page.write_text(f'<meta http-equiv="refresh" content="0;url={address}">', encoding="utf-8")

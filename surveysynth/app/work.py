@@ -139,7 +139,7 @@ class Work:
         self._begin(ADOPT, adopted)
 
     def _plan(self, text: str) -> Plan:
-        """Read the plan from its file.  Raise InputError if the file has another text by now."""
+        """Read the plan from its file.  Raise InputError if the file differs from ``text``, which the page showed."""
         if self.plan_file.read_text(encoding="utf-8") != text:
             raise InputError(f"{self.plan_file.name} was changed meanwhile: look at the plan, and begin again")
         return Plan.read(self.plan_file)

@@ -58,7 +58,7 @@ def ledger_command(
 
 
 def _verified(ledger: ss.Ledger, folders: list[Path]) -> list[str]:
-    """Return lines of text: for each entry of the ledger, the release in ``folders`` to which it belongs, if any.
+    """Return lines of text that name, for each entry of the ledger, the matching release in ``folders``, if any.
 
     Raise PrivacyError if ledger and releases do not agree.
     """

@@ -68,12 +68,12 @@ def by_commas(help: str, parser: Callable[[str], Any] = names, *declared: str, *
 
 
 def simulated(text: str, parser: Callable[[str], Any] | None = None, **settings: Any) -> Any:
-    """Declare an option of ``surveysynth study``, which the help lists under "Simulated population"."""
+    """Declare an option that the help of ``surveysynth study`` lists under "Simulated population"."""
     return _in_panel("Simulated population", text, parser, settings)
 
 
 def own(text: str, parser: Callable[[str], Any] | None = None, **settings: Any) -> Any:
-    """Declare an option of ``surveysynth study``, which the help lists under "Your own file"."""
+    """Declare an option that the help of ``surveysynth study`` lists under "Your own file"."""
     return _in_panel("Your own file", text, parser, settings)
 
 

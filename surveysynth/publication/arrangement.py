@@ -47,7 +47,7 @@ class Arrangement:
 
     @property
     def heading(self) -> str:
-        """The heading of the column with the labels of groups and rows."""
+        """The heading of the first column, which has the labels of groups and rows."""
         return BETWEEN.join(filter(None, (self.outer, self.inner)))
 
     @property

@@ -175,7 +175,7 @@ def _kind(column: pd.Series) -> str:
 
 
 def _levels(column: pd.Series) -> list[str]:
-    """Return the categories of a column that some record has, in order.  The list is empty for other columns."""
+    """Return the used categories of a categorical column, in order.  For any other column, the list is empty."""
     if not isinstance(column.dtype, pd.CategoricalDtype):
         return []
     return [str(level) for level in column.cat.remove_unused_categories().cat.categories]

@@ -72,7 +72,7 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def blocks(table: pd.DataFrame) -> Iterator[tuple[pd.Index, pd.DataFrame]]:
-    """Yield the row labels and the rows of each quantity in a table.
+    """Yield the index and the rows of each part of a table, with one part for each quantity.
 
     A quantity is a statistic with its outcome, category and probability.
     """

@@ -50,7 +50,7 @@ def most_guessed(epsilon: float) -> tuple[str, bool]:
 
 
 def protected(kind: str, epsilon: float, unit: str | None, words: Wording) -> str:
-    """Return the sentence on which units are protected, with the guarantee and its epsilon.
+    """Return the sentence that says which units are protected, with the guarantee and its epsilon.
 
     ``kind`` is the kind of guarantee ("none" for none).  ``unit`` is the column whose groups of records, such as
     households, are protected, or None if single records are.

@@ -95,7 +95,7 @@ def _table(block: Block, document: Document) -> str:
 
 
 def _headings(sheet: Arrangement) -> list[str]:
-    """Return the LaTeX lines of a table's headings: a row of spanning categories, if any, and a row of columns."""
+    """Return the LaTeX lines of a table's headings: categories that span columns, if any, and column headings."""
     words = [r"\shortstack[r]{" + r"\\".join(map(escaped, heading.split())) + "}" for _, heading in sheet.columns]
     lines = textwrap.wrap(sheet.heading, max(map(len, [*sheet.heading.split(), *sheet.rows])))
     over = r"\shortstack[l]{" + r"\\".join(map(escaped, lines)) + "}"

@@ -35,7 +35,7 @@ def page(document: Document) -> str:
 
 
 def _groups(sheet: Arrangement) -> list[tuple[str, list[tuple[str, list[str], list[str]]]]]:
-    """Return a pair for each group of rows: its label, and a list of (label, texts, marks) of its rows."""
+    """Return a pair (label, rows) for each group of rows.  Each row is a triple (label, texts, marks)."""
     rows = zip(sheet.groups, sheet.rows, sheet.texts, sheet.marks, strict=True)
     return [(group, [row[1:] for row in part]) for group, part in groupby(rows, lambda row: row[0])]
 

@@ -42,7 +42,7 @@ NO_ENTRY = {"entry": 0, "head": "0" * 64}  # placeholder in the manifest until t
 
 
 def spends(release: Contents) -> dict[str, Any]:
-    """Return what a release spends, as keyword arguments of :meth:`surveysynth.Ledger.spend`."""
+    """Return the epsilons of a release and other facts, as arguments of :meth:`surveysynth.Ledger.spend`."""
     report = release.privacy
     each = (None, None) if report.kind == "none" else (report.epsilon, report.epsilon_replace_one)
     up_to = "" if report.delta is None else f", delta = {report.delta:.3g}"
@@ -159,7 +159,7 @@ def resume(path: str | Path, *, ledger: Ledger | None = None, entry: int | None 
 
 
 def _charged(path: Path) -> list[Path]:
-    """List the hidden folders next to a path (of a release or a ledger) whose release was charged to a ledger.
+    """List hidden folders, next to a release or ledger, that contain a release charged to a ledger.
 
     Hidden folders whose release was not charged are removed.
     """

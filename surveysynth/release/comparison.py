@@ -201,7 +201,7 @@ class Comparison:
         return any(self._far(row)["std_diff"].notna().any() for row in self.summary.to_dict("records"))
 
     def _finding(self, row: Mapping[Hashable, Any]) -> str:
-        """Return a sentence about a row of ``summary`` if its cells differ more than by chance, else an empty text."""
+        """Return a sentence if cells of a statistic differ from the file by more than chance, else an empty text."""
         cells = ", ".join(self._off(self._far(row)))
         if row["misses"] > row["most"]:
             return (
@@ -211,7 +211,7 @@ class Comparison:
         return f"{quantity(row)}, farther than chance allows: {cells}" if cells else ""
 
     def _far(self, row: Mapping[Hashable, Any]) -> pd.DataFrame:
-        """Return the missed cells to report for a row of ``summary``: the three that are farthest off, or fewer.
+        """Return at most three cells of a statistic: those whose intervals miss the file's estimate, farthest first.
 
         If there are no more misses than chance allows, only cells that are too far off are reported.
         """
@@ -221,12 +221,12 @@ class Comparison:
         return missed[:FARTHEST]
 
     def _off(self, cells: pd.DataFrame) -> list[str]:
-        """Return a text for each cell: its name and, if there is a standard error, its ``std_diff``."""
+        """Return a text for each cell: its name and, if known, its standardized difference from the file."""
         distances = ("" if np.isnan(each) else f" by {each:+.1f}" for each in cells["std_diff"])
         return [f"{cell} off{by}" for cell, by in zip(named(cells, self.by), distances, strict=True)]
 
     def _cells_of(self, row: Mapping[Hashable, Any]) -> pd.DataFrame:
-        """Return the cells of the statistic and outcome in a row of ``summary``."""
+        """Return the cells of one statistic of one outcome, which are given by a row of ``summary``."""
         return self.cells[(self.cells["statistic"] == row["statistic"]) & (self.cells["outcome"] == row["outcome"])]
 
     def __str__(self) -> str:
@@ -255,7 +255,7 @@ class Comparison:
     __repr__ = __str__
 
     def _lines(self, row: Mapping[Hashable, Any]) -> list[str]:
-        """Describe a row of ``summary``: how many intervals contain the file's estimate, and which cells miss it."""
+        """Describe one statistic: how many intervals contain the file's estimate, and for which cells they miss it."""
         rows = self._cells_of(row)
         text, judged, fixed = f"{quantity(row)}: ", int(row["cells"]), len(rows) - int(row["cells"])
         if judged:
@@ -380,7 +380,7 @@ def compare(
 
 
 def _with_labels(design: SurveyDesign, release: Release, by: list[str]) -> SurveyDesign:
-    """Recode the file to the labels of the release.  Missing values become "missing" if the release has this answer.
+    """Recode the file to the labels of the release.  Missing values become "missing" if the release has this label.
 
     Shares of the file then have the same denominator as shares of the release.  Weights, replicate weights,
     calibrations and joint inclusion probabilities stay those of the file.  A file that is read column by column keeps
@@ -504,7 +504,7 @@ def _sides(design: SurveyDesign, release: Release) -> tuple[_Side, list[_Side]]:
 
 
 def _distributions(numbers: Sequence[str], file: _Side, datasets: Sequence[_Side]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Compare the distributions of the numeric columns ``numbers`` in the file and in the data sets of the release.
+    """Compare distributions of numeric columns in the file with those in the data sets of the release.
 
     Return the tables ``distributions`` and ``curves`` of :class:`Comparison`.
     """
@@ -630,7 +630,7 @@ def _joint(release: Release, file: _Side, datasets: Sequence[_Side]) -> pd.DataF
 
 
 def standard_error(values: Floats, *, pairs: bool) -> float:
-    """Return the standard error due to synthesis (not to sampling) of the mean of a statistic over m data sets.
+    """Return the standard error, due to synthesis and not to sampling, of a statistic averaged over m data sets.
 
     With ``pairs``, data sets 2k - 1 and 2k (k = 1, ..., M = m / 2) are from one draw of the parameters given noisy
     tables.  The variance is then N + B / M.  B is the variance between the means of the pairs, N = max(0, B - w / 2) is

@@ -244,7 +244,7 @@ class Contents:
 
     @cached_property
     def redrawn(self) -> tuple[SurveyDesign, ...]:
-        """Versions of the first data set, from which the variance due to the noise in the noisy tables is computed.
+        """Simulated versions of the first data set, used to compute the variance due to noise in the noisy tables.
 
         Each version is simulated as if the noise in the tables had other values.  The tuple is empty for a release
         that was not drawn from noisy tables.  The noise affects all data sets alike, so the variance between data sets
@@ -257,7 +257,7 @@ class Contents:
 
     @cached_property
     def _redrawn_for_tables(self) -> tuple[SurveyDesign, ...]:
-        """The data sets :attr:`redrawn`, but with a subset of the records if there are many records, to save time."""
+        """Versions of the first data set (see :attr:`redrawn`), with a subset of the records if there are many."""
         if self.measured is None or not self.measured.is_large(self.datasets[0].n):
             return self.redrawn
         return tuple(self._derived_again(design) for design in self.measured.redrawn(self.datasets[0], subset=True))
@@ -279,7 +279,7 @@ class Contents:
         return [*self.categorical, *derived]
 
     def _preserved(self, by: str | Sequence[str] | None) -> list[str]:
-        """Return ``by`` as a list.  Raise InputError for numeric outcomes, and for columns not in the release."""
+        """Return the grouping columns ``by`` as a list.  Raise InputError for numeric outcomes and unknown columns."""
         names, known = as_list(by), (*self.predictors, *self.categorical, *self.derived)
         for name in names:
             if name not in known:
@@ -301,7 +301,7 @@ class Contents:
         return outcomes
 
     def _check_functions(self, columns: Sequence[str]) -> None:
-        """Raise InputError if standard errors need a function given to :meth:`assign` that is not stored.
+        """Raise InputError if standard errors need a function of :meth:`assign` that the release does not hold.
 
         They need it for a release from noisy tables, because the column is computed anew in the versions ``redrawn``.
         """

@@ -208,7 +208,7 @@ class DomainEstimates(Contents):
         by: str | Sequence[str] | None = None,
         statistic: str | Sequence[str] = "mean",
     ) -> JointEstimates:
-        """Estimate statistics in the domains of ``by``, together with the covariance matrix of the estimates.
+        """Estimate statistics in domains, together with the covariance matrix of the estimates.
 
         Wald tests, and standard errors of functions of the estimates, need the covariance matrix.
 
@@ -329,7 +329,7 @@ def parts_of_tables(
 
 
 def check_parts(parts: Sequence[tuple[list[str], list[str]]], labels: Sequence[str], **given: Any) -> None:
-    """Raise InputError if the statistics of a table do not fit its outcomes or arguments, whatever the data.
+    """Check, without data, that the statistics of a table suit its outcomes and arguments; else raise InputError.
 
     Parameters
     ----------
@@ -361,5 +361,5 @@ def check_parts(parts: Sequence[tuple[list[str], list[str]]], labels: Sequence[s
 
 
 def _statistics_of(parts: Sequence[tuple[list[str], list[str]]]) -> list[str]:
-    """Return all statistics in ``parts`` without duplicates."""
+    """Return the statistics in pairs (outcomes, statistics) as one list without duplicates."""
     return list(dict.fromkeys(each for _, statistics in parts for each in statistics))

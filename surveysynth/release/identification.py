@@ -62,13 +62,13 @@ def identification_risk(
     relative: bool = True,
     floor: Sizes = 0.0,
 ) -> pd.Series:
-    """Compute the marginal probability of identification of every record, IR_i, averaged over the data sets.
+    """Compute each record's marginal probability of identification, averaged over the data sets.
 
     Source: Hu, Savitsky & Williams 2022b, eq. 8.
 
-    IR_i is high if the synthetic value of record i is near its true value y_i, and few other synthetic values in the
-    same pattern are near y_i.  The ball of a record is the interval of values that are near y_i.  IR_i is computed from
-    the confidential file, so it is for the agency only.
+    This probability, IR_i, is high if the synthetic value of record i is near its true value y_i, and few other
+    synthetic values in the same pattern are near y_i.  The ball of a record is the interval of values that are near
+    y_i.  IR_i is computed from the confidential file, so it is for the agency only.
 
     Parameters
     ----------
@@ -156,9 +156,9 @@ def pairwise_weights(
     relative: bool = True,
     floor: Sizes = 0.0,
 ) -> pd.Series:
-    """Compute privacy weights alpha~_i from the pairwise identification risk, averaged over the data sets.
+    """Compute privacy weights from the pairwise identification risk, averaged over the data sets.
 
-    Source: Hu, Savitsky & Williams 2022b, eq. 14.
+    Source: Hu, Savitsky & Williams 2022b, eq. 14, where the weights are alpha~_i.
 
     The final privacy weights are min(c1 alpha~_i + c2, 1), with constants c1 and c2.  The weights from the marginal
     risk are ``1 - identification_risk(...)`` (Hu, Savitsky & Williams 2022b, eq. 9).
@@ -353,7 +353,7 @@ class _Intruder:
         return cls(known, value, synthesized, radius, truth(relative, "relative"), floor)
 
     def ends(self, numbers: list[str], y: Floats) -> tuple[Floats, Floats]:
-        """Return the lower and upper limits within which values match the true values y.
+        """Return, for each true value in ``y``, the lower and the upper limit of the values that match it.
 
         y has a row for each record, and a column for each name in ``numbers``.  These are the columns ``value``, then
         the synthesized numeric columns that the intruder knows.
@@ -402,7 +402,7 @@ def _averaged(
 
 
 def known_synthesized(synthetic: Files, known: list[str], named: list[str]) -> list[str]:
-    """List the columns in ``known`` that were synthesized.
+    """List the columns that the intruder knows and that were synthesized.
 
     A release knows its synthesized columns.  For frames and designs, ``named`` lists the synthesized columns.
 
@@ -432,7 +432,7 @@ def _is_category(name: str, original: pd.DataFrame, files: list[pd.DataFrame], s
 
 
 def _both(pattern: Codes, truth: pd.DataFrame, synthetic: pd.DataFrame, categories: list[str]) -> tuple[Codes, Codes]:
-    """Return codes of the known values of true records, and of synthetic records: records that agree have equal codes.
+    """Code the known values of true and of synthetic records, so that records that agree have equal codes.
 
     Records with the same code agree in all known columns that are not numbers with a radius.  ``pattern`` has the codes
     by the known columns that were not synthesized.  The returned codes also distinguish the values of ``categories``,
@@ -507,7 +507,7 @@ def _check_there(frame: pd.DataFrame, columns: list[str], file: str) -> None:
 
 
 def _values(frame: pd.DataFrame, known: list[str], value: list[str], kept: Codes, file: str) -> Floats:
-    """Return the columns ``value`` of the records ``kept`` as an array.
+    """Return the values of the columns named in ``value`` as an array, for the records in ``kept``.
 
     Raise InputError if one of these records has a missing value in ``known`` or ``value``.
     """

@@ -63,7 +63,7 @@ def labelled(file: SurveyDesign | pd.DataFrame, release: Release, names: Iterabl
 
 
 def _where_asked(column: pd.Series, asked: NDArray[np.bool_], release: Release, name: str) -> pd.Series:
-    """Return an outcome in which records not ``asked`` the question have the release's value for such records."""
+    """Return an outcome in which records that were not asked have the value that the release gives to such records."""
     value = release.method["elsewhere"][name]
     if name not in release.categorical:
         return column.where(asked, np.nan if value == MISSING else value)
@@ -84,7 +84,7 @@ def _as_numbers(column: pd.Series, dtype: Any) -> pd.Series:
 
 
 def _levels(release: Release, name: str) -> dict[str, Any]:
-    """Return a dict from the text of each label in a column of the release to the label, as {"1": 1}."""
+    """Return the labels in a column of the release, by the text of each label, as in {"1": 1}."""
     first = release.datasets[0].column(name)
     if isinstance(first.dtype, pd.CategoricalDtype):
         found = first.cat.categories.tolist()

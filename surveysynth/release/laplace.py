@@ -125,9 +125,9 @@ class LaplaceTables:
 
 @dataclass(frozen=True)
 class Noisy:
-    """A statistic with Laplace noise in D domains: all cells, margins and the total of a table.
+    """A statistic with Laplace noise in all domains of a table: cells, margins and the total.
 
-    Each domain has a point estimate and R replicate estimates, all with noise.
+    Each of the D domains has a point estimate and R replicate estimates, all with noise.
     """
 
     point: Floats  # (D,)
@@ -417,7 +417,7 @@ def _strict_estimates(
 
 
 def _shares(epsilon: float, pairs: int, point_share: float, replicates: int) -> list[tuple[float, float]]:
-    """Return, for each of ``pairs`` equal parts of epsilon, the epsilons of the point and of each replicate estimate.
+    """Divide epsilon into equal parts.  Return, for each part, the epsilons of the point and of a replicate estimate.
 
     A pair is for one statistic in one level: the cells, one margin, or the total.  It spends the first number plus
     ``replicates`` times the second.  All numbers are multiples of the last binary digit of epsilon, so that the pairs

@@ -175,7 +175,7 @@ class Source:
 
     @property
     def delta(self) -> float:
-        """Delta of the tables of this year and of an earlier year together."""
+        """Delta of this year's tables plus delta of an earlier year's tables."""
         return (self.tables.delta or 0.0) + self.delta_before
 
     @property
@@ -185,7 +185,7 @@ class Source:
 
     @cached_property
     def counted_by(self) -> dict[str, list[tuple[str, ...]]]:
-        """Sets of columns with which a variable is cross-classified in a noisy table, for each variable.
+        """For each variable, the sets of columns with which it is cross-classified in noisy tables.
 
         The keys are the names of the variables, and ``WEIGHT`` for the survey weight.
         """
@@ -233,7 +233,7 @@ class Source:
         return tuple(made for made, _ in found), np.array([order for _, order in found])
 
     def redrawn(self, like: SurveyDesign, *, subset: bool = False) -> tuple[SurveyDesign, ...]:
-        """Simulate versions of a data set, from which the variance due to the noise in the noisy tables is computed.
+        """Simulate versions of a data set, to compute the variance due to the noise in the noisy tables.
 
         The versions have the public columns of ``like``.  They have different draws of the model's parameters, but the
         same random numbers.  The variance of an estimate over these versions is N, the variance due to the noise (and
@@ -284,7 +284,7 @@ class Source:
         self, like: SurveyDesign, unit: Codes, draw: Draw,
         rngs: tuple[np.random.Generator, np.random.Generator], order: NDArray[np.int32] | None, *, smoothed: bool,
     ) -> SurveyDesign:  # fmt: skip
-        """Make a data set: public columns of a design, with outcomes and weight simulated from one draw.
+        """Make a data set: public columns of a design, with outcomes and weight from one draw of the coefficients.
 
         Parameters
         ----------

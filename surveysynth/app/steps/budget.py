@@ -148,7 +148,7 @@ def _unforeseen(project: Project, words: Words) -> Tag | None:
 
 
 def _guess(project: Project, epsilon: float, words: Words) -> Tag | None:
-    """Return the highest probability that an intruder guesses right, as HTML, or None if the plan is not strict."""
+    """Return an intruder's highest probability of right guesses, as HTML, or None without a strict guarantee."""
     settings = project.settings
     if not is_strict(settings):
         return None
@@ -188,7 +188,7 @@ def _slider(chosen: float | None, project: Project, words: Words) -> Tag:
 
 
 def _guess_bar(most: float, words: Words) -> HTML:
-    """Draw the highest percentage of right guesses of an intruder: 50 before the release, and ``most`` after it."""
+    """Draw a bar: an intruder guesses right in 50% of cases before the release, and at most ``most``% after it."""
     return HTML(
         f'<svg class="guess" viewBox="0 0 400 34" role="img" aria-label="{words("guess.bar", most=f"{most:g}")}">'
         f'<rect x="0" y="8" width="400" height="18" class="back"/><rect x="0" y="8" width="{4 * most:.1f}" height="18" '
@@ -269,7 +269,7 @@ def _shares(shares: pd.DataFrame, words: Words) -> Tag:
 
 
 def _savings(savings: Mapping[str, Mapping[str, tuple[float, float, bool]]], words: Words) -> Tag | None:
-    """Return an HTML list of how much public totals of each column's levels would reduce standard errors."""
+    """Return an HTML list of columns, with standard errors without and with public totals of their levels."""
     if not savings:
         return None
     items = []

@@ -126,7 +126,7 @@ def _question(outcome: str, fact: str, words: Words) -> dict[str, Any]:
 
 
 def _depends(outcome: str, project: Project, words: Words) -> Tag:
-    """Return the question on which columns an outcome depends, or a note if the page cannot change the formulas."""
+    """Return HTML that asks on which columns an outcome depends, or a note if the page cannot change formulas."""
     if project.fixed:
         return tags.p(words("fixed"), class_="help")
     may = project.before(outcome)

@@ -134,7 +134,7 @@ def serve(tab: Tab) -> None:
 
 
 def _ledger(project: Project, words: Words) -> Tag | None:
-    """Return what the survey has spent, as HTML, or a button that makes the ledger named in the plan."""
+    """Return the epsilons that the survey has spent, as HTML, or a button that makes the ledger if there is none."""
     privacy = project.settings.privacy
     if project.plan is None or privacy.ledger is None or privacy.survey is None:
         return None

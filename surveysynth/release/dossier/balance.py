@@ -19,7 +19,7 @@ ENTRIES = 12  # largest number of ledger entries that are shown
 
 
 def ledger_fault(case: Case, ledger: Ledger) -> str:
-    """Return the reason why a ledger does not contain a release as it is, or an empty text if it does."""
+    """Return the reason why a ledger does not agree with a release, or an empty text if it does."""
     try:
         ledger.verify({str(case.folder): case.release})
     except PrivacyError as error:
@@ -28,7 +28,7 @@ def ledger_fault(case: Case, ledger: Ledger) -> str:
 
 
 def balance_line(ledger: Ledger | None) -> str:
-    """Return a line of text: the sum of epsilon (for blanking) of all releases of a survey, and what the cap leaves."""
+    """Return a line of text: the epsilon (for blanking) that a survey has spent, and what is left under the cap."""
     if ledger is None:
         return "not known: no ledger was given, so earlier releases about these people are not counted here"
     cap = "no cap" if ledger.cap is None else f"cap {shown(ledger.cap)}, {shown(ledger.left, ROUND_FLOOR)} left"

@@ -121,7 +121,7 @@ def _about_the_ledger(case: Case, ledger: Ledger | None) -> Iterator[str]:
 
 
 def _about_records(risks: Risks | None, inside: Inside) -> Iterator[str]:
-    """Yield sentences on records that may be identified, and on earlier releases of the same fit that were blocked."""
+    """Yield sentences on records that may be identified, and on blocked earlier releases of the same fit."""
     if risks is None:
         yield "Risks of identification could not be computed (section 4)"
     elif high := int((risks.judged["identification"] > HIGH).sum()):

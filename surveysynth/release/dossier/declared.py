@@ -99,5 +99,5 @@ def _content(column: pd.Series) -> str:
 
 
 def number(x: float) -> str:
-    """Return a number as text.  If a whole number is within the calibration error of it, return that whole number."""
+    """Return a number as text, rounded to a whole number if the difference is within the calibration error."""
     return f"{x:,.0f}" if abs(x - round(x)) <= CALIBRATED * abs(x) else f"{x:,.12g}"

@@ -72,7 +72,7 @@ def _column(release: Release, name: str) -> tuple[str, str]:
 
 
 def guarantee(case: Case) -> tuple[Block, ...]:
-    """State the guarantee, the differences between files that it hides, and the settings of the release."""
+    """State the guarantee, the epsilon of each kind of neighbouring files, and the settings of the release."""
     p = case.release.privacy
     blocks: list[Block] = [Paragraph(p.guarantee)]
     if p.neighbours:

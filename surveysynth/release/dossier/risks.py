@@ -97,7 +97,7 @@ class Risks:
 
     @property
     def judged(self) -> pd.DataFrame:
-        """The rows of ``table`` without the records that the release left out."""
+        """The table of risks, without the records that the release left out."""
         return self.table.dropna(subset="identification")
 
     @property
@@ -110,7 +110,7 @@ def _measured(
     frame: pd.DataFrame, files: Release | list[pd.DataFrame], known: list[str], values: list[str],
     synthesized: Sequence[str] = (),
 ) -> pd.DataFrame:  # fmt: skip
-    """Return the measures of risk of each record (row), each as the maximum over the columns ``values``.
+    """Return a table of risks, with a row for each record.  Each risk is the largest over the columns in ``values``.
 
     ``synthesized`` names the known columns that were synthesized, if ``files`` are frames.
     """
@@ -250,7 +250,7 @@ def _membership(attack: MembershipAttack | None) -> list[Block]:
 
 
 def _bounds(records: pd.DataFrame) -> list[Block]:
-    """Report the bounds of the log density, record by record, from which epsilon is computed."""
+    """Report each record's bounds on the log density, from which epsilon is computed."""
     columns = [c for c in BOUNDS if c in records]
     same = [c for c in columns if records[c].nunique() == 1]
     blocks: list[Block] = []
