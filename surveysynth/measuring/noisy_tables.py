@@ -114,7 +114,7 @@ class NoisyTable:
         return " x ".join(filter(None, (self.by, self.earlier)))
 
     def first(self, cells: int) -> NoisyTable:
-        """Return the part of the table for the variable's first ``cells`` cells, which must make up whole groups."""
+        """Return the part of the table for the variable's first ``cells`` cells.  No group of cells may be split."""
         J = int(self.groups[:cells].max()) + 1
         counts = self.counts[:J, :J] if self.pairs else self.counts[:, :J]
         scores = None if self.scores is None else self.scores[:cells]

@@ -76,7 +76,7 @@ def _with_levels(settings: dict[str, Any], levels: Any, outcomes: Sequence[str])
 
 
 def refuse_schema(settings: Mapping[str, Any]) -> None:
-    """Raise InputError for arguments that have no effect on a fit to records, but only on noisy tables."""
+    """Raise InputError if a fit to records is given arguments that only a fit to noisy tables uses."""
     given = [name for name in SCHEMA_ENTRIES if not _is_nothing(settings.get(name))]
     if given:
         raise InputError(

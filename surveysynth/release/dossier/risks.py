@@ -1,4 +1,4 @@
-"""The part of a dossier on risks of single records: identification, bounds behind epsilon, and a membership attack.
+"""The part of a dossier on risks of single records: identification, Lipschitz bounds, and a membership attack.
 
 A dossier is the document that a disclosure review board signs.
 """
