@@ -57,7 +57,7 @@ class Expanded:
 
 
 def without_earlier(cell: Codes, n: int) -> Expanded:
-    """Give the parts of each of n public cells equal shares of the cell's records, if a formula has no earlier variable.
+    """Give the parts of each of n public cells equal shares of its records, if a formula has no earlier variable.
 
     ``cell`` is the public cell of each part.
     """

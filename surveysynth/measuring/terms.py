@@ -215,7 +215,7 @@ def _grouped(design: SurveyDesign, name: str, columns: list[str]) -> Term:
 
 
 def public_cells(terms: Iterable[Term], n: int) -> tuple[Codes, Codes, Codes]:
-    """Find which combinations of the terms' levels occur among n records.  For numeric terms, levels are groups of values.
+    """Find which combinations of the terms' levels (of numeric terms, groups of values) occur among n records.
 
     Return three arrays: the steps (levels or groups) of each combination (combinations, terms), the combination of each
     record (n,), and the number of records of each combination (combinations,).

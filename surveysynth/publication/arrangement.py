@@ -52,7 +52,7 @@ class Arrangement:
 
     @property
     def room(self) -> list[int]:
-        """For each column, the number of characters of the longest mark next to a number, or 0 if there are no marks."""
+        """For each column, the number of characters of the longest mark next to a number, or 0 without marks."""
         return [max(len(row[i]) for row in self.marks) for i in range(len(self.columns))]
 
     @property

@@ -1,4 +1,4 @@
-"""Tables with Laplace noise: the form of Hu, Savitsky & Williams (2022a, section 2.4), and a form with a strict guarantee.
+"""Tables with Laplace noise: the form of Hu, Savitsky & Williams (2022a, section 2.4), and a strictly private form.
 
 A table by p variables has 2^p levels: the interior cells, each margin, and the total.  Each level divides the records
 into domains, so that a record is in one domain of each level.  In every domain, each statistic is released once as a
