@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +30,7 @@ from .work import without_values
 Entries = Mapping[str, Any]
 # entries that say what a column is in the design
 ROLES = "weights", "unweighted", "probs", "strata", "psu", "fpc", "unit"
+PAUSE = 3.0  # seconds before a file that is no plan is read again
 COUNT = re.compile(r"\d+(\.\d+)?")
 
 
@@ -85,6 +87,7 @@ class Project:
         self.changed_by: list[object] = []
         self._lock = threading.RLock()
         self._saved: str | None = None
+        self._refused = b"", "", 0.0  # a file that is no plan, why, and the time from which it is read again
         if path.exists():
             self._read()
 
@@ -289,22 +292,26 @@ class Project:
         """Read the plan's file if it was edited elsewhere.  If it is not a valid plan, raise InputError."""
         with self._lock:
             before = {**vars(self)}
+            now = self.path.read_bytes() if self.path.exists() else None
+            if now is None or (self._saved is not None and now == self._saved.encode()):
+                return
+            refused, why, until = self._refused
+            if now == refused and time.monotonic() < until:
+                raise InputError(why)
             try:
-                if self.path.exists() and self.path.read_text(encoding="utf-8") != self._saved:
-                    self._read()
-                    self.changed_by.append(None)
+                self._read()
             except Exception as error:
                 vars(self).update(before)
-                raise InputError(without_values(error)) from None
+                self._refused = now, without_values(error), time.monotonic() + PAUSE
+                raise InputError(self._refused[1]) from None
+            self.changed_by.append(None)
 
     def _begun(self) -> Plan:
         if self.plan is None:
             raise InputError("name the confidential file first")
         return self.plan
 
-    def _use(
-        self, public: list[str], outcomes: list[str], declared: Mapping[str, Entries] | None = None
-    ) -> None:  # fmt: skip
+    def _use(self, public: list[str], outcomes: list[str], declared: Mapping[str, Entries] | None = None) -> None:
         """Set public columns and outcomes, and write the formulas and other plan entries that depend on them.
 
         ``declared`` are the public facts about outcomes; by default, those that the plan declares.
@@ -313,14 +320,14 @@ class Project:
             raise InputError("the formulas of this plan are changed in its file")
         gone = {*self.public, *self.outcomes} - {*public, *outcomes}
         self.public, self.outcomes = public, outcomes
-        formulas, privacy = self._written(), self.settings.privacy
+        formulas, privacy, declared = self._written(), self.settings.privacy, declared or {}
         by = [name for name in self.settings.tables.by or () if name not in gone]
         importance = {name: each for name, each in (privacy.importance or {}).items() if name in outcomes}
         totals = {name: each for name, each in (privacy.population_totals or {}).items() if name not in gone}
         self.plan = self._begun().set(
             formula=formulas[0] if formulas else None, later=formulas[1:] or None, by=by or None,
             importance=importance or None, population_totals=totals or None,
-            **_in_one_place({name: (declared or {}).get(name, self.declared(name)) for name in outcomes}),
+            **_in_one_place({name: declared.get(name) or self.declared(name) for name in outcomes}),
         )  # fmt: skip
 
     def _written(self) -> list[str]:
@@ -394,7 +401,7 @@ def _in_one_place(declared: Mapping[str, Entries]) -> dict[str, Any]:
 
 def _columns_in(right: str, declared: Iterable[str]) -> frozenset[str]:
     """Return the columns on the right-hand side of a formula, in which a dot stands for all ``declared`` columns."""
-    if "." in _bare(right).split("+"):
+    if _bare(right) == ".":
         return frozenset(declared)
     try:
         return frozenset(formula_columns(right))

@@ -79,8 +79,8 @@ class Work:
         errors of "compare" and "dossier".
     faults : dict of str to str
         For each job whose last run failed, by name, the error message.
-    checked : str
-        The text of the plan's file that was checked last.
+    texts : dict of str to str
+        For each job, by name, the text of the plan's file for which it was begun last.
     releases : int
         Number of releases that were begun.
     version : int
@@ -92,7 +92,8 @@ class Work:
         self.doing, self.stage, self.version = "", "", 0
         self.found: dict[str, Any] = {}
         self.faults: dict[str, str] = {}
-        self.checked, self.releases = "", 0
+        self.texts: dict[str, str] = {}
+        self.releases = 0
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -103,7 +104,6 @@ class Work:
         """
 
         def check() -> Preview:
-            self.checked = text
             plan = self._plan(text)
             preview = plan.check()
             if is_strict(plan.settings):
@@ -112,7 +112,7 @@ class Work:
                 check_contradictions(strict_request(design, given.pop("formula"), **given))
             return preview
 
-        self._begin(CHECK, check)
+        self._begin(CHECK, check, text)
 
     def release(self, text: str, *, overwrite: bool) -> None:
         """Begin to make and write the release of the plan, which spends its epsilon.
@@ -127,20 +127,21 @@ class Work:
             release = plan.release(enter=False)
             return Made(plan, True, plan.write(release, overwrite=overwrite), str(release.privacy), files)
 
-        self.releases += self._begin(RELEASE, make)
+        self.releases += self._begin(RELEASE, make, text)
 
-    def adopt(self, plan: Plan) -> None:
+    def adopt(self, text: str) -> None:
         """Begin to read the release in the plan's folder, made by an earlier run of the page or by the command line."""
 
         def adopted() -> Made:
+            plan = self._plan(text)
             privacy = str(read_release(plan.place()).privacy)
             return Made(plan, False, plan.place(), privacy, _state_of(plan.files))
 
-        self._begin(ADOPT, adopted)
+        self._begin(ADOPT, adopted, text)
 
     def _plan(self, text: str) -> Plan:
         """Read the plan from its file.  Raise InputError if the file differs from ``text``, which the page showed."""
-        if self.plan_file.read_text(encoding="utf-8") != text:
+        if not self.plan_file.exists() or self.plan_file.read_text(encoding="utf-8") != text:
             raise InputError(f"{self.plan_file.name} was changed meanwhile: look at the plan, and begin again")
         return Plan.read(self.plan_file)
 
@@ -176,12 +177,13 @@ class Work:
 
         self._begin(DOSSIER, make)
 
-    def _begin(self, name: str, task: Callable[[], object]) -> bool:
+    def _begin(self, name: str, task: Callable[[], object], text: str = "") -> bool:
         """Run ``task`` as the job ``name`` in a thread.  Return False, and do nothing, if another job is running."""
         with self._lock:
             if self.doing:
                 return False
             self.doing, self.stage = name, ""
+            self.texts[name] = text
             self.faults.pop(RELEASE if name == ADOPT else name, None)
             if name == CHECK:
                 self.found.pop(CHECK, None)

@@ -46,6 +46,8 @@ SET_BY_POLICY = (
     "release.m",
 )  # fmt: skip
 
+OWN_NAMES = "records", "se_ratio", "ratio", "cv", "own", "released", "estimate"  # columns of expected errors
+
 
 def synthesizer_of(settings: Settings, folder: Path) -> Synthesizer:
     """Return the model of a plan.  Paths in the plan are relative to ``folder``.
@@ -213,6 +215,15 @@ def by_of(settings: Settings, design: SurveyDesign, model: Synthesizer) -> list[
         return settings.tables.by
     predictors = [name for name in public_columns(design, model) if name in model.predictor_columns]
     return discrete_predictors(design.select(predictors), predictors)
+
+
+def foretold_by(settings: Settings, design: SurveyDesign, model: Synthesizer) -> list[str]:
+    """Return the variables by which expected errors are computed: those of the tables that are public.
+
+    Outcomes are left out, because their values are confidential, and variables that are named as a column of the
+    results.
+    """
+    return [name for name in by_of(settings, design, model) if name not in (*model.outcomes, *OWN_NAMES)]
 
 
 def print_of(settings: Settings, model: Synthesizer, folder: Path) -> tuple[Symbols, Wording]:

@@ -27,7 +27,7 @@ from ..models.sequential import Sequential
 from ..privacy.mechanisms import Mechanism
 from ..publication.footnotes import protected, unprotected
 from ..synthesis.synthetic_design import public_columns
-from .arguments import by_of, print_of
+from .arguments import foretold_by, print_of
 from .expected_errors import WORTH_LITTLE, pooled
 from .inside import look_inside
 from .public_facts import PublicFacts
@@ -111,8 +111,7 @@ def preview(
         True if confidential values are examined as well.
     """
     design = facts.design
-    # outcomes are confidential, so the numbers of records of their levels are not shown
-    by = [name for name in by_of(settings, design, model) if name not in model.outcomes]
+    by = foretold_by(settings, design, model)
     tables, before, given = None, 0.0, dict[str, Any]()
     if not mechanism.fits_records:
         before = epsilon_before(settings, folder)

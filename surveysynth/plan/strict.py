@@ -28,7 +28,7 @@ from ..synthesis.levels import levels_by_type, undeclared
 from ..synthesis.measured import M
 from ..synthesis.strict_request import earlier_source
 from ..validation import several
-from .arguments import by_of
+from .arguments import foretold_by
 from .expected_errors import Rehearsal, rehearsals
 from .sections import OutcomeSettings
 from .settings import Settings
@@ -223,8 +223,8 @@ def planned_rehearsals(settings: Settings, design: SurveyDesign, **more: Any) ->
     (:mod:`surveysynth.plan.expected_errors`).  ``more`` has further arguments of
     :func:`surveysynth.plan.expected_errors.rehearsals`.
     """
-    given, model = expected_arguments(settings, design), model_of(settings, design)
-    by = [name for name in by_of(settings, design, model) if name not in model.outcomes]  # outcomes are confidential
+    given = expected_arguments(settings, design)
+    by = foretold_by(settings, design, model_of(settings, design))
     return rehearsals(design, given.pop("formula"), by=by, m=settings.release.m or M, **more, **given)
 
 

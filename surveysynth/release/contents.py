@@ -233,9 +233,15 @@ class Contents:
         return replace(self, datasets=tuple(datasets), count_roles=count_roles, privacy=privacy)
 
     @property
+    def with_missing(self) -> list[str]:
+        """Numeric outcomes that may be missing: nobody answered, or the question was not asked."""
+        unasked = [name for name, value in self.method.get("elsewhere", {}).items() if value == MISSING]
+        return list(dict.fromkeys([*self.method.get("missing", ()), *unasked]))
+
+    @property
     def _missing(self) -> str:
-        """Treatment of missing outcomes: "drop" if they mean that the outcome does not apply, else "fail"."""
-        return "drop" if MISSING in self.method.get("elsewhere", {}).values() else "fail"
+        """Treatment of missing outcomes: "drop" if an outcome may be missing, else "fail"."""
+        return "drop" if self.with_missing else "fail"
 
     @property
     def _missing_outcomes(self) -> Missing:

@@ -402,8 +402,7 @@ class Source:
         outcomes = {v.name: v.cells.outcome for v in self.tables.outcomes}
         applies = {name: x.applies for name, x in outcomes.items() if x.applies}
         missing = [v.name for v in self.tables.outcomes if v.cells.bins is not None and v.cells.outcome.missing]
-        outside = {name: MISSING if (value := outcomes[name].outside) != value else value for name in applies}
-        elsewhere = dict.fromkeys(missing, MISSING) | outside
+        elsewhere = {name: MISSING if (value := outcomes[name].outside) != value else value for name in applies}
         return {
             "package": {"surveysynth": __version__},
             "method": self.model,
@@ -417,8 +416,8 @@ class Source:
             "combining": HOW_TO_COMBINE,
             **({"edits": list(self.edits)} if self.edits else {}),
             **({} if self.ledger is None else {"ledger": dict(self.ledger)}),
-            **({"applies": applies} if applies else {}),
-            **({"elsewhere": elsewhere} if elsewhere else {}),
+            **({"applies": applies, "elsewhere": elsewhere} if applies else {}),
+            **({"missing": missing} if missing else {}),
         }
 
     def published(self) -> dict[str, Any]:

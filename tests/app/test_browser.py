@@ -306,6 +306,13 @@ def test_the_slider_means_what_it_shows(browser, served):
         served.until(lambda plan, shown=shown: plan["privacy"]["epsilon"] == shown)
         tab.wait_for_timeout(700)  # two looks at what has changed
         assert float(tab.input_value("#entry-privacy_2e_epsilon")) == shown
+    fill(tab, "other-", "privacy.epsilon = 2.3456789")
+    tab.wait_for_function("document.getElementById('entry-privacy_2e_epsilon').value === '2.3456789'")
+    tab.focus("#budget-")
+    tab.keyboard.press("ArrowRight")
+    tab.keyboard.press("ArrowLeft")
+    served.until(lambda plan: plan["privacy"]["epsilon"] == 2.3456789)
+    assert tab.inner_text("#fault-entry-privacy_2e_epsilon") == ""
 
 
 def test_a_field_shows_the_last_answer(browser, served):

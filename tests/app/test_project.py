@@ -456,7 +456,7 @@ def test_a_check_finds_what_would_stop_the_release(project):
     work = Work(project.path)
     work.check(project.text)
     finished(work)
-    assert "tenure" in work.faults["check"] and work.checked == project.text
+    assert "tenure" in work.faults["check"] and work.texts["check"] == project.text
     english = words.Words("en")
     assert "tenure" in str(release._check(project, work, english))
     project.set(ME, title="Another")
@@ -468,7 +468,7 @@ def test_a_release_in_the_folder_is_taken_up_again(project):
     project.use(ME, "tenure", "out")
     project.plan.write(project.plan.release(), project.plan.place())
     work = Work(project.path)
-    work.adopt(project.plan)
+    work.adopt(project.text)
     finished(work)
     work.compare()
     finished(work)
@@ -515,7 +515,7 @@ def test_a_dossier_has_the_plan_of_its_release_alone(project):
     work.wait()
     assert work.faults == {} and "plan.toml" in (work.found["dossier"] / "dossier.html").read_text(encoding="utf-8")
     project.set(ME, epsilon=0.5)
-    work.adopt(project.plan)
+    work.adopt(project.text)
     work.wait()
     assert "dossier" not in work.found  # it was of the release that the page made
     work.dossier()
@@ -642,3 +642,54 @@ def test_savings_that_are_being_added_are_not_shown_yet():
     forecast = Forecast()
     forecast._without, forecast._savings, forecast._at = [SimpleNamespace(cells=pd.DataFrame())], {"region": []}, 4.0
     assert forecast.savings(4.0) == {}
+
+
+def test_a_release_that_is_taken_up_is_compared_with_the_file_as_it_is_now(project):
+    answered(project)
+    project.use(ME, "tenure", "out")
+    project.plan.write(project.plan.release(seed=1), project.plan.place())
+    frame = pd.read_csv("survey.csv")
+    frame.assign(income=frame["income"] * 3).to_csv("survey.csv", index=False)
+    work = Work(project.path)
+    work.adopt(project.text)
+    work.wait()
+    work.compare()
+    work.wait()
+    mean = np.average(frame["income"] * 3, weights=frame["wt"])
+    cells = work.found["compare"].cells.query("statistic == 'mean' and sex == 'all'")
+    assert cells["estimate"].item() == pytest.approx(mean)
+
+
+def test_the_fault_of_an_earlier_plan_says_so(project):
+    answered(project)
+    project.use(ME, "tenure", "out")
+    (project.path.parent / "survey-release").mkdir()
+    (project.path.parent / "survey-release" / "notes.txt").write_text("ours", encoding="utf-8")
+    work, english = Work(project.path), words.Words("en")
+    work.release(project.text, overwrite=False)
+    work.wait()
+    assert "survey-release" in str(release._made(project, work, english))
+    assert english("release.earlier") not in str(release._made(project, work, english))
+    project.set(ME, folder="another")
+    assert "survey-release" in str(release._made(project, work, english))
+    assert english("release.earlier") in str(release._made(project, work, english))
+
+
+def test_a_file_that_is_no_plan_is_not_read_at_every_look(project, monkeypatch):
+    answered(project)
+    project.path.write_text("[survey]\nfile = 'nowhere.csv'\n", encoding="utf-8")
+    reads = []
+    monkeypatch.setattr(project, "_read_columns", lambda: reads.append(1) or Project._read_columns(project))
+    for _ in range(5):
+        with pytest.raises(ss.InputError, match="nowhere"):
+            project.read_again()
+    assert len(reads) == 1
+
+
+def test_a_plan_whose_file_is_gone_is_not_released(project):
+    answered(project)
+    project.path.unlink()
+    work = Work(project.path)
+    work.release(project.text, overwrite=False)
+    work.wait()
+    assert "changed meanwhile" in work.faults["release"]

@@ -210,6 +210,28 @@ def test_a_rule_about_an_answer_that_is_not_there_holds():
         assert design.frame["income"].isna().mean() == pytest.approx(frame["income"].isna().mean(), abs=0.06)
 
 
+def test_who_is_asked_may_not_answer_and_who_is_not_asked_has_0(tmp_path):
+    """Tables are of those with a number; comparison and dossier have the values of the release, too."""
+    frame = households(600)
+    frame.loc[frame["earners"] == 0, "pay"] = np.nan
+    frame.loc[::9, "pay"] = np.nan
+    schema = {"bounds": (1, 1_000_000), "missing": "category", "applies": "earners > 0", "elsewhere": 0}
+    release = measured(frame, ["earners ~ region", "pay ~ region"], outcomes={
+        "earners": SCHEMA["earners"], "pay": Outcome(**schema),
+    }).release(4, seed=1)  # fmt: skip
+    assert release.datasets[0].frame["pay"].isna().any() and (release.datasets[0].frame["pay"] == 0).any()
+    assert release.method["missing"] == ["pay"] and release.method["elsewhere"] == {"pay": 0}
+    design = ss.SurveyDesign(frame, weights="w")
+    own = frame.assign(pay=frame["pay"].where(frame["earners"] > 0, 0.0)).dropna(subset="pay")
+    again = ss.read_release(release.write(tmp_path / "release"))
+    for each in (release, again):
+        cells = ss.compare(design, each, by="region").cells.query("statistic == 'mean' and region == 'all'")
+        cells = cells.set_index("outcome")
+        assert cells.loc["pay", "estimate"] == pytest.approx(np.average(own["pay"], weights=own["w"]))
+        assert cells.loc["pay", "estimate_release"] > 0
+    ss.dossier(tmp_path / "release", design, tmp_path / "signed")
+
+
 @pytest.mark.slow
 def test_standard_errors_with_rules_are_about_those_without():
     """Refits draw every outcome anew: were those of a data set kept, earlier ones would be bound by its later ones."""

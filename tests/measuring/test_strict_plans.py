@@ -336,3 +336,13 @@ def test_levels_by_commas_on_the_command_line(written: Path, run) -> None:
     )  # fmt: skip
     assert code == 0, err
     assert 'levels = ["none", "part", "full"]' in out
+
+
+@pytest.mark.parametrize("name", ["own", "records", "ratio", "released"])
+def test_a_predictor_may_have_the_name_of_a_column_of_expected_errors(name: str) -> None:
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({name: rng.choice(["a", "b"], 200), "y": rng.gamma(4, 100, 200), "w": 10.0})
+    design = ss.SurveyDesign(frame, weights="w")
+    plan = ss.Plan(design, f"y ~ {name}", epsilon=8, population_total=2_000, bounds=(0, 5_000), m=4)
+    assert len(plan.check().expected) == 1
+    assert name in plan.release(seed=1).table_predictors()

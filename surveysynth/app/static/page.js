@@ -32,7 +32,8 @@ document.addEventListener("input", (event) => {
   if (event.target.type === "range" && event.target.dataset.send) {
     const value = valueOf(event.target);
     event.target.setAttribute("aria-valuetext", value);
-    document.getElementById(event.target.dataset.shows).value = value;
+    const shown = document.getElementById(event.target.dataset.shows);
+    shown.value = shown.dataset.sent = value;
     send(event.target, answerOf(event.target));
   }
   if (event.target.id === "filter") {

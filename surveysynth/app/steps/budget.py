@@ -115,7 +115,9 @@ def serve(tab: Tab) -> None:
     @reactive.event(input.budget)
     def _() -> None:
         place, first = place_of("entry", "privacy.epsilon"), project.settings.privacy.epsilon is None
-        tab.change(place, lambda me: project.set(me, epsilon=number_in(str(input.budget()["value"]))), again=first)
+        with suppress(ValueError):  # what is no number does not come from the slider
+            value = float(input.budget()["value"])
+            tab.change(place, lambda me: project.set(me, epsilon=value), again=first)
 
     @reactive.effect
     @reactive.event(input.importance)
@@ -177,8 +179,8 @@ def _slider(chosen: float | None, project: Project, words: Words) -> Tag:
         tags.label(words("budget.slider"), {"for": place}),
         tags.input(
             type="range", id=place, min="0", max=str(len(values) - 1), step="1", value=str(at), data_send="budget",
-            data_key="", aria_describedby="budget-marks", data_values=" ".join(f"{v:g}" for v in values),
-            aria_valuetext=f"{values[at]:g}", data_shows=place_of("entry", "privacy.epsilon"),
+            data_key="", aria_describedby="budget-marks", data_values=" ".join(map(plain, values)),
+            aria_valuetext=plain(values[at]), data_shows=place_of("entry", "privacy.epsilon"),
         ),
         tags.div(*marks, class_="marks", id="budget-marks"),
         tags.p(words("budget.undecided", epsilon=f"{START:g}"), class_="note") if chosen is None else None,

@@ -118,15 +118,14 @@ def serve(tab: Tab) -> None:
         tab.change(place_of("other", ""), lambda me: project.read_again())
         if place_of("other", "") in tab.faults:  # the file was edited elsewhere, and is no plan now
             return
-        plan = project.plan
-        if plan is None:
+        if project.plan is None:
             return
         if what == CHECK:
             work.check(project.text)
         elif what == RELEASE and agrees("spent"):
             work.release(project.text, overwrite=agrees("overwrite"))
         elif what == ADOPT:
-            work.adopt(plan)
+            work.adopt(project.text)
         elif what == COMPARE and RELEASE in work.found:
             work.compare()
         elif what == DOSSIER and RELEASE in work.found:
@@ -170,7 +169,7 @@ def _check(project: Project, work: Work, words: Words) -> TagList:
     """Return a button that checks the plan, and the warnings or the error of the last check of this plan."""
     offer = button(words("check.button"), send="do", key=CHECK, disabled=bool(work.doing) or project.plan is None)
     shown: list[Tag] = [tags.h3(words("check.title")), tags.p(words("check.help"), class_="help"), tags.p(offer)]
-    current = work.checked == project.text
+    current = work.texts.get(CHECK) == project.text
     if CHECK in work.faults and current:
         shown.append(_confidential_fault(work.faults[CHECK], words))
     elif CHECK in work.found and current:
@@ -204,6 +203,8 @@ def _details(words: Words, text: str) -> Tag:
 def _made(project: Project, work: Work, words: Words) -> Tag | None:
     """Return the privacy report of the release, its folders and its tables, as HTML."""
     fault = _confidential_fault(work.faults[RELEASE], words) if RELEASE in work.faults else None
+    if fault and project.text not in (work.texts.get(RELEASE), work.texts.get(ADOPT)):
+        fault = tags.div(tags.p(words("release.earlier"), class_="note"), fault)
     if RELEASE not in work.found:
         plan = project.plan
         there = plan is not None and (plan.place() / "public" / "manifest.json").exists()

@@ -6,6 +6,7 @@ from htmltools import Tag, tags
 from shiny import reactive, render, ui
 
 from ...choices import PRINTED, STATISTICS
+from ...plan.arguments import OWN_NAMES
 from ...plan.preview import FEW
 from ..controls import Entry, checks, place_of
 from ..tab import Tab
@@ -45,7 +46,7 @@ def serve(tab: Tab) -> None:
         tab.changed()
         if project.plan is None or not project.readable:
             return None
-        by = [name for name in project.by if name in project.public]
+        by = [name for name in project.by if name in project.public and name not in OWN_NAMES]
         records = project.plan.public_facts(project.settings).cells(by)["records"]
         few = int((records < FEW).sum())
         return tags.p(words("tables.cells", cells=len(records), few=few, least=FEW), class_="note")

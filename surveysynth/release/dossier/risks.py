@@ -14,7 +14,6 @@ import pandas as pd
 
 from ...design.discrete import is_label
 from ...design.survey_design import SurveyDesign
-from ...models.sequential import MISSING
 from ...privacy.membership import MembershipAttack
 from ...publication.dossier_page import Block, Grid, Paragraph, Picture
 from ...publication.figures.comparison import risk_histogram
@@ -76,8 +75,7 @@ class Risks:
         release = case.release
         frame = design.frame
         frame = frame.assign(**labelled(frame, release, dict.fromkeys([*release.categorical, *release.predictors])))
-        unasked = [name for name, value in release.method.get("elsewhere", {}).items() if value == MISSING]
-        numbers = [name for name in release.outcomes if name not in (*release.categorical, *unasked)]
+        numbers = [name for name in release.outcomes if name not in (*release.categorical, *release.with_missing)]
         values = [name for name in numbers if not is_label(frame[name])]
         if not values or not (case.folder / "internal" / "rows.csv").is_file():
             return None
