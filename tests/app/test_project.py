@@ -343,7 +343,7 @@ def test_forecasts_come_from_public_facts_alone(project, monkeypatch):
     pd.testing.assert_frame_equal(found[0][1], found[1][1])
     assert found[0][2] == found[1][2]
     expected = expected_errors(made.plan.design, "income ~ region + sex", by="sex", epsilon=4.0, population_total=4_000,
-                               bounds=(0, 20_000), m=20)  # fmt: skip
+                               bounds=(0, 20_000), m=4)  # fmt: skip
     pd.testing.assert_frame_equal(found[1][0], expected)
 
 
