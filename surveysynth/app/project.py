@@ -87,7 +87,7 @@ class Project:
         self.changed_by: list[object] = []
         self._lock = threading.RLock()
         self._saved: str | None = None
-        self._refused = b"", "", 0.0  # a file that is no plan, why, and the time from which it is read again
+        self._refused = "", "", 0.0  # a file that is no plan, why, and the time from which it is read again
         if path.exists():
             self._read()
 
@@ -292,8 +292,11 @@ class Project:
         """Read the plan's file if it was edited elsewhere.  If it is not a valid plan, raise InputError."""
         with self._lock:
             before = {**vars(self)}
-            now = self.path.read_bytes() if self.path.exists() else None
-            if now is None or (self._saved is not None and now == self._saved.encode()):
+            try:
+                now = self.path.read_text(encoding="utf-8", errors="replace")
+            except OSError:  # it is not there, and is written with the next answer
+                return
+            if now == self._saved:
                 return
             refused, why, until = self._refused
             if now == refused and time.monotonic() < until:

@@ -693,3 +693,16 @@ def test_a_plan_whose_file_is_gone_is_not_released(project):
     work.release(project.text, overwrite=False)
     work.wait()
     assert "changed meanwhile" in work.faults["release"]
+
+
+def test_a_file_with_line_ends_of_windows_is_read_once(project):
+    answered(project)
+    text = project.path.read_text(encoding="utf-8").replace("epsilon = 4 ", "epsilon = 1 ")
+    project.path.write_bytes(text.replace("\n", "\r\n").encode())
+    for _ in range(3):
+        project.read_again()
+    assert project.settings.privacy.epsilon == 1 and project.changed_by[-2:] == [ME, None]
+    work = Work(project.path)
+    work.check(project.text)
+    work.wait()
+    assert work.faults == {}
