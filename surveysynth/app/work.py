@@ -80,7 +80,7 @@ class Work:
     faults : dict of str to str
         For each job whose last run failed, by name, the error message.
     texts : dict of str to str
-        For each job, by name, the text of the plan's file for which it was begun last.
+        For each result, by name, the text of the plan's file for which its job was begun last.
     releases : int
         Number of releases that were begun.
     version : int
@@ -183,18 +183,18 @@ class Work:
             if self.doing:
                 return False
             self.doing, self.stage = name, ""
-            self.texts[name] = text
-            self.faults.pop(RELEASE if name == ADOPT else name, None)
+            result = RELEASE if name == ADOPT else name
+            self.texts[result] = text
+            self.faults.pop(result, None)
             if name == CHECK:
                 self.found.pop(CHECK, None)
             self.version += 1
-            self._thread = threading.Thread(target=self._work, args=(name, task))
+            self._thread = threading.Thread(target=self._work, args=(result, task))
             self._thread.start()
             return True
 
-    def _work(self, name: str, task: Callable[[], object]) -> None:
+    def _work(self, result: str, task: Callable[[], object]) -> None:
         internal: list[str] = []
-        result = RELEASE if name == ADOPT else name
         try:
             with progress_to(self._hear, internal=internal.append):
                 found = task()

@@ -386,7 +386,7 @@ def _with_labels(design: SurveyDesign, release: Release, by: list[str]) -> Surve
     calibrations and joint inclusion probabilities stay those of the file.  A file that is read column by column keeps
     only the columns that a comparison by ``by`` needs.
     """
-    names = dict.fromkeys(name for name in (*release.categorical, *release.predictors) if name in design.columns)
+    names = [name for name in (*release.categorical, *release.predictors) if name in design.columns]
     labels = labelled(design, release, names)
     if not labels:
         return design

@@ -376,7 +376,7 @@ def _averaged(
     _check_there(confidential, [*known, *value], "original")
     if isinstance(synthetic, Release):
         named = [name for name in (*known, *synthetic.predictors) if name in confidential and name not in value]
-        confidential = confidential.assign(**labelled(confidential, synthetic, dict.fromkeys(named)))
+        confidential = confidential.assign(**labelled(confidential, synthetic, named))
     weights = _weights(original, synthetic)
     if weights in moving:
         raise InputError(WEIGHT.format(weights))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from htmltools import Tag, TagList, tags
 from shiny import reactive, render, ui
 
@@ -182,18 +180,14 @@ def _check(project: Project, work: Work, words: Words) -> TagList:
     return TagList(*shown)
 
 
+def _confidential(words: Words, *content: Tag) -> Tag:
+    """Return a frame that marks its content as confidential."""
+    return tags.div(tags.p(tags.strong(words("confidential"))), *content, class_="confidential")
+
+
 def _confidential_fault(text: str, words: Words) -> Tag:
     """Return an error message marked as confidential, because it may tell how many records are concerned."""
-    return tags.div(
-        tags.p(tags.strong(words("confidential"))),
-        tags.pre(on_this_page(text, words), class_="fault", role="alert", lang="en"), class_="confidential",
-    )  # fmt: skip
-
-
-def _internal(texts: Sequence[str], words: Words) -> Tag | None:
-    """Return messages for the agency alone, marked as confidential."""
-    lines = [tags.p(text, lang="en") for text in texts]
-    return tags.div(tags.p(tags.strong(words("confidential"))), *lines, class_="confidential") if texts else None
+    return _confidential(words, tags.pre(on_this_page(text, words), class_="fault", role="alert", lang="en"))
 
 
 def _details(words: Words, text: str) -> Tag:
@@ -203,7 +197,7 @@ def _details(words: Words, text: str) -> Tag:
 def _made(project: Project, work: Work, words: Words) -> Tag | None:
     """Return the privacy report of the release, its folders and its tables, as HTML."""
     fault = _confidential_fault(work.faults[RELEASE], words) if RELEASE in work.faults else None
-    if fault and project.text not in (work.texts.get(RELEASE), work.texts.get(ADOPT)):
+    if fault and work.texts.get(RELEASE) != project.text:
         fault = tags.div(tags.p(words("release.earlier"), class_="note"), fault)
     if RELEASE not in work.found:
         plan = project.plan
@@ -215,7 +209,7 @@ def _made(project: Project, work: Work, words: Words) -> Tag | None:
     tables = [name for name in TABLES if (place / "public" / name).exists()]
     return tags.div(
         fault, tags.h3(words("made.title")), tags.pre(made.privacy, lang="en"),
-        _internal(made.internal, words),
+        _confidential(words, *(tags.p(text, lang="en") for text in made.internal)) if made.internal else None,
         tags.ul(
             tags.li(words("made.public"), " ", tags.code(str(place / "public"))),
             tags.li(words("made.tables"), " ", tags.code(", ".join(tables))),
@@ -232,10 +226,6 @@ def _compared(work: Work, words: Words) -> Tag | None:
         return _confidential_fault(work.faults[COMPARE], words)
     if COMPARE not in work.found:
         return None
-    return tags.div(
-        tags.h3(words("compare.title")), tags.p(tags.strong(words("confidential"))),
-        tags.pre(
-            str(work.found[COMPARE]), tabindex="0", role="region", aria_label=words("compare.title"), lang="en"
-        ),
-        class_="confidential",
-    )  # fmt: skip
+    title, text = words("compare.title"), str(work.found[COMPARE])
+    shown = tags.pre(text, tabindex="0", role="region", aria_label=title, lang="en")
+    return _confidential(words, tags.h3(title), shown)

@@ -74,7 +74,7 @@ class Risks:
         """
         release = case.release
         frame = design.frame
-        frame = frame.assign(**labelled(frame, release, dict.fromkeys([*release.categorical, *release.predictors])))
+        frame = frame.assign(**labelled(frame, release, [*release.categorical, *release.predictors]))
         numbers = [name for name in release.outcomes if name not in (*release.categorical, *release.with_missing)]
         values = [name for name in numbers if not is_label(frame[name])]
         if not values or not (case.folder / "internal" / "rows.csv").is_file():
